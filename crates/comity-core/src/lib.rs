@@ -2,6 +2,16 @@
 //!
 //! No clock, no I/O, no threads, no randomness: every function takes the time as an argument, so the same code runs in
 //! memory, under a file lock, in a browser and in a simulator.
+//!
+//! - [`scope`]: who is asked: hosts, groups, path prefixes, identities, and which of them a request falls under.
+//! - [`signal`]: what an answer taught.
+//! - [`policy`]: turns what was taught into a pace.
+//! - [`limits`]: when a request may start: decide all, then charge all.
+//! - [`schedule`]: who of those that wait goes next.
 
+pub mod limits;
+pub mod policy;
+pub mod schedule;
+pub mod scope;
 pub mod signal;
 pub mod time;

@@ -1,1 +1,74 @@
-//! TODO
+//! What every store of Comity's shared state must do, and the store in memory.
+//!
+//! A store makes the core's decisions atomic and remembers them; it decides nothing itself. [`Memory`] serves one process.
+//! Every store passes the same [`conformance`] suite.
+
+pub mod conformance;
+mod memory;
+
+pub use memory::{Memory, MemorySettings, ScopeKind};
+
+use core::time::Duration;
+
+use comity_core::limits::all::{Begin, Claim, Effects, Grant};
+use comity_core::limits::{Cell, Limits, Member, Route, ScopeId, Wait};
+use comity_core::scope::{HostKeyError, Target};
+use comity_core::signal::Signal;
+use comity_core::time::Instant;
+use std::sync::Arc;
+
+/// Shared state of scopes.
+///
+/// A claim is one atomic operation over all scopes of a request (X3). Time is an argument, on the store's own clock.
+pub trait Store {
+    /// The scopes a request falls under. A caller's own limits replace the host's (T5).
+    ///
+    /// # Errors
+    /// When the host is no normalised name, or the table is full of hosts that still matter.
+    fn route(&mut self, now: Instant, target: &Target<'_>, own: Option<&OwnLimits>) -> Result<Route, RouteError>;
+
+    /// Lets a request start, or says until when it waits and why.
+    ///
+    /// # Errors
+    /// The wait that ends last.
+    fn claim(&mut self, now: Instant, claim: &Claim<'_>) -> Result<Grant, Wait>;
+
+    /// Checks a grant right before the request is written.
+    fn begin(&mut self, now: Instant, members: &[Member], grant: &mut Grant) -> Begin;
+
+    /// Learns from an answer, then gives the request's places back.
+    fn report(
+        &mut self,
+        now: Instant,
+        members: &[Member],
+        grant: &Grant,
+        signal: &Signal,
+        latency: Option<Duration>,
+    ) -> Effects;
+
+    /// Gives a request's places back; nothing is learned.
+    fn release(&mut self, now: Instant, members: &[Member], grant: &Grant) -> Effects;
+
+    /// A scope's name and state.
+    fn inspect(&self, scope: ScopeId) -> Option<(&str, &Cell)>;
+}
+
+/// Limits a caller brought, and the name they share with all who brought equal ones.
+#[derive(Clone, Debug)]
+pub struct OwnLimits {
+    /// Equal limits have equal numbers.
+    pub set: u32,
+    /// The limits.
+    pub limits: Arc<Limits>,
+}
+
+/// Why a request has no route.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RouteError {
+    /// The host is no normalised name.
+    #[error(transparent)]
+    Host(#[from] HostKeyError),
+    /// The table is full of hosts that still matter.
+    #[error("the table of hosts is full of hosts that still matter")]
+    Full(Wait),
+}

@@ -1,1 +1,60 @@
-//! TODO
+//! Courteous HTTP at full speed: one pace per host, for every request a program makes.
+//!
+//! A [`Pacer`] decides when each request may start. It finds the pace a host accepts, obeys what the host says
+//! (`Retry-After`, a `Crawl-delay`, advertised quotas) and says why a request waits.
+//!
+//! ```
+//! # async fn send(_: &url::Url) -> (u16, http::HeaderMap) { (200, http::HeaderMap::new()) }
+//! # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+//! use comity::{Answer, Pacer, Profile, Settled};
+//!
+//! let pacer = Pacer::builder(Profile::Api).local();
+//! let url = url::Url::parse("https://api.example.org/v1/items")?;
+//! let mut permit = pacer.acquire(&url).await?; // waits for the host's turn
+//! let answer = loop {
+//!     let (status, headers) = send(&url).await;
+//!     match permit.settle(&Answer::response(status, &headers)) {
+//!         Settled::Retry(waiting) => permit = waiting.await?, // refused: again, ahead of later arrivals
+//!         Settled::Done | Settled::GiveUp(_) => break status,
+//!     }
+//! };
+//! assert_eq!(answer, 200);
+//! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+//! ```
+//!
+//! The constructor says what the rate covers: [`Builder::local`] is this process alone.
+
+mod answer;
+mod ask;
+pub mod clock;
+#[cfg(feature = "config")]
+pub mod config;
+mod engine;
+mod error;
+mod event;
+mod explain;
+mod line;
+mod pacer;
+mod permit;
+#[cfg(feature = "config")]
+pub mod presets;
+mod profile;
+#[cfg(feature = "reqwest")]
+pub mod reqwest;
+#[cfg(feature = "tower")]
+pub mod tower;
+
+pub use answer::Answer;
+pub use ask::{Ask, RequestKind};
+pub use comity_core::limits::{Because, Limits, Partial, Source, Window, read_rate, read_span};
+pub use comity_core::policy::{AimdSettings, Policy};
+pub use comity_core::schedule::{GiveUp, Replay};
+pub use comity_core::scope::{Pattern, Rules, RulesBuilder, Target};
+pub use comity_core::signal::{NoAnswer, Reading, Signal};
+pub use error::{AcquireError, Delay};
+pub use event::{Event, EventKind, Events};
+pub use explain::{Explanation, HostState, Outlook, ScopeState};
+pub use line::Line;
+pub use pacer::{Builder, Pacer};
+pub use permit::{Begin, Permit, Settled, Waiting};
+pub use profile::Profile;

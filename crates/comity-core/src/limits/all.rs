@@ -1,0 +1,178 @@
+//! Decide all, then charge all.
+//!
+//! A request starts only when every scope it falls under can start it at that instant; a request that does not start
+//! costs nobody anything (T3).
+
+use core::time::Duration;
+
+use super::cell::{Cell, Effect};
+use super::route::{Member, Part, ScopeId};
+use super::{Because, Wait};
+use crate::signal::Signal;
+use crate::time::Instant;
+
+/// A table of scopes.
+pub trait Cells {
+    /// A scope's state.
+    fn cell(&self, scope: ScopeId) -> &Cell;
+    /// A scope's state, to change.
+    fn cell_mut(&mut self, scope: ScopeId) -> &mut Cell;
+}
+
+/// A request asks to start.
+#[derive(Clone, Copy, Debug)]
+pub struct Claim<'a> {
+    /// The scopes it falls under, the narrowest first. At most [`MOST_MEMBERS`].
+    pub members: &'a [Member],
+    /// What it costs; 1 for most.
+    pub cost: u32,
+    /// Since when it has been waiting, so that a timer's lateness is not charged to it.
+    pub asked: Instant,
+}
+
+/// The right to start one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// When it starts.
+    pub start: Instant,
+    /// How late it may be used; `None` where no spacing holds (decision 2).
+    pub late_by: Option<Duration>,
+    /// What it cost.
+    pub cost: u32,
+    /// Bit `n`: for member `n` it is the trial after a pause.
+    trials: u16,
+}
+
+/// A grant is used at last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begin {
+    /// In time.
+    Go,
+    /// Late, but nobody started since: the clocks were set to now.
+    Restamped,
+    /// Late, and others started since: give it up and claim again.
+    TooLate,
+}
+
+/// What an answer, or giving a place back, did to the scopes of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Effects {
+    /// Bit `n`: those that wait on member `n` may go sooner than they were told.
+    pub sooner: u16,
+    /// Bit `n`: member `n` has a place free.
+    pub freed: u16,
+}
+
+/// More scopes than any request falls under: a name has few groups that anybody writes rules for.
+pub const MOST_MEMBERS: usize = 16;
+
+/// Asks every limit of every scope and, when all agree, charges them.
+///
+/// # Errors
+/// The wait that ends last, with the scope and the limit it is because of.
+pub fn claim(cells: &mut impl Cells, now: Instant, claim: &Claim<'_>) -> Result<Grant, Wait> {
+    decide(cells, now, claim)?;
+    let mut trials = 0;
+    let mut late_by: Option<Duration> = None;
+    for (n, member) in claim.members.iter().enumerate() {
+        let cell = cells.cell_mut(member.scope);
+        trials |= u16::from(cell.charge(now, claim.asked, claim.cost, member.part)) << n;
+        late_by = match (late_by, cell.late_by()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+    }
+    Ok(Grant { start: now, late_by, cost: claim.cost, trials })
+}
+
+/// Asks without charging anything.
+///
+/// # Errors
+/// As [`claim`].
+pub fn decide(cells: &impl Cells, now: Instant, claim: &Claim<'_>) -> Result<(), Wait> {
+    let mut latest: Option<Wait> = None;
+    for member in claim.members {
+        if let Some((until, because)) = cells.cell(member.scope).check(now, claim.cost, member.part)
+            && latest.is_none_or(|wait| until > wait.until)
+        {
+            latest = Some(Wait { until, scope: member.scope, because });
+        }
+    }
+    latest.map_or(Ok(()), Err)
+}
+
+/// Checks a grant right before the request is written (decision 2).
+pub fn begin(cells: &mut impl Cells, now: Instant, members: &[Member], grant: &mut Grant) -> Begin {
+    match grant.late_by {
+        Some(late_by) if now > grant.start.after(late_by) => {}
+        _ => return Begin::Go,
+    }
+    if members.iter().any(|member| cells.cell(member.scope).started_after(grant.start)) {
+        return Begin::TooLate;
+    }
+    for member in members {
+        cells.cell_mut(member.scope).restamp(now);
+    }
+    grant.start = now;
+    Begin::Restamped
+}
+
+/// Learns from an answer, then gives the places back.
+pub fn settle(
+    cells: &mut impl Cells,
+    now: Instant,
+    members: &[Member],
+    grant: &Grant,
+    signal: &Signal,
+    latency: Option<Duration>,
+) -> Effects {
+    let mut sooner = 0;
+    let mut narrowest = true;
+    for (n, member) in members.iter().enumerate() {
+        if member.part == Part::Bound {
+            continue;
+        }
+        let effect = cells.cell_mut(member.scope).teach(now, grant.start, signal, latency, narrowest);
+        sooner |= u16::from(effect.sooner) << n;
+        narrowest = false;
+    }
+    let mut effects = release(cells, members, grant);
+    effects.sooner |= sooner;
+    effects
+}
+
+/// Gives the places back and teaches nothing: a cancelled request leaves no trace but its slot.
+pub fn release(cells: &mut impl Cells, members: &[Member], grant: &Grant) -> Effects {
+    let mut effects = Effects::default();
+    for (n, member) in members.iter().enumerate() {
+        let trial = grant.trials >> n & 1 == 1;
+        let Effect { sooner, freed } = cells.cell_mut(member.scope).release(grant.cost, member.part, trial);
+        effects.sooner |= u16::from(sooner) << n;
+        effects.freed |= u16::from(freed) << n;
+    }
+    effects
+}
+
+/// Notes that a request gave up because it was asked to wait too long.
+pub fn gave_up(cells: &mut impl Cells, members: &[Member]) {
+    for member in members.iter().filter(|member| member.part != Part::Bound) {
+        cells.cell_mut(member.scope).gave_up();
+    }
+}
+
+impl Cells for Vec<Cell> {
+    fn cell(&self, scope: ScopeId) -> &Cell {
+        &self[scope.0 as usize]
+    }
+
+    fn cell_mut(&mut self, scope: ScopeId) -> &mut Cell {
+        &mut self[scope.0 as usize]
+    }
+}
+
+impl Wait {
+    /// The table of hosts is full of hosts that still matter; ask again then.
+    pub fn table_full(until: Instant) -> Self {
+        Self { until, scope: ScopeId(u32::MAX), because: Because::TableFull }
+    }
+}

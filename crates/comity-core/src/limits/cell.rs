@@ -1,0 +1,348 @@
+//! The state of one scope: its limits and the clocks that keep them.
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use super::gcra::Gcra;
+use super::pause::Pause;
+use super::quota::AdvertisedQuota;
+use super::route::Part;
+use super::said::Limits;
+use super::window::Windows;
+use super::{Because, late_by};
+use crate::policy::{Change, Fact, Learned, Outcome};
+use crate::signal::{Inferred, Signal};
+use crate::time::{Instant, nanos};
+
+/// The state of one scope.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    limits: Arc<Limits>,
+    /// What a person set.
+    spacing: Gcra,
+    /// What was learned or declared; counted from the last start, whoever's limits it had (T5).
+    pace: Gcra,
+    last_start: Instant,
+    pause: Pause,
+    crawl_delay: u64,
+    in_flight: u32,
+    learned: Learned,
+    windows: Option<Box<Windows>>,
+    quota: Option<Box<AdvertisedQuota>>,
+    tally: Option<Box<Tally>>,
+}
+
+/// What was counted of a scope, where there was anything but served answers (field case H16).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Refusals that said for how long.
+    pub refusals_with_advice: u32,
+    /// Refusals that did not.
+    pub refusals_without_advice: u32,
+    /// Requests that gave up because they were asked to wait too long.
+    pub give_ups: u32,
+    /// Requests that got no answer: the strongest inferred signal (A3).
+    pub no_answers: u32,
+    /// Server errors that were no refusals.
+    pub server_errors: u32,
+    /// The last refusal's status.
+    pub last_refusal: Option<u16>,
+    /// The last wait a refusal asked for.
+    pub last_wait: Option<Duration>,
+    /// When it came.
+    pub last_refused: Instant,
+}
+
+/// What an answer did to a scope, for those that wait on it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Effect {
+    /// Those that wait may go sooner than they were told.
+    pub(super) sooner: bool,
+    /// A place came free.
+    pub(super) freed: bool,
+}
+
+impl Cell {
+    /// A scope nobody has asked yet.
+    pub fn new(limits: Arc<Limits>) -> Self {
+        Self {
+            learned: limits.policy.fresh(),
+            limits,
+            spacing: Gcra::default(),
+            pace: Gcra::default(),
+            last_start: Instant::ZERO,
+            pause: Pause::default(),
+            crawl_delay: 0,
+            in_flight: 0,
+            windows: None,
+            quota: None,
+            tally: None,
+        }
+    }
+
+    /// The limits that hold.
+    pub fn limits(&self) -> &Arc<Limits> {
+        &self.limits
+    }
+
+    /// Other limits from now on. What was learned stays where the policy is the same kind.
+    pub fn set_limits(&mut self, limits: Arc<Limits>) {
+        if core::mem::discriminant(&limits.policy) != core::mem::discriminant(&self.limits.policy)
+            || limits.policy != self.limits.policy
+        {
+            self.learned = limits.policy.fresh();
+        }
+        self.limits = limits;
+    }
+
+    /// The Crawl-delay its robots.txt declares (authoritative: a floor under every pace); zero where there is none.
+    pub fn set_crawl_delay(&mut self, delay: Duration) {
+        self.crawl_delay = nanos(delay);
+    }
+
+    /// The declared Crawl-delay.
+    pub fn crawl_delay(&self) -> Duration {
+        Duration::from_nanos(self.crawl_delay)
+    }
+
+    /// Requests in flight.
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
+    /// When the pause ends.
+    pub fn paused_until(&self) -> Instant {
+        self.pause.until()
+    }
+
+    /// When a request last started; the clock's origin where none did.
+    pub fn last_start(&self) -> Instant {
+        self.last_start
+    }
+
+    /// What was learned.
+    pub fn learned(&self) -> &Learned {
+        &self.learned
+    }
+
+    /// What was counted.
+    pub fn tally(&self) -> Tally {
+        self.tally.as_deref().copied().unwrap_or_default()
+    }
+
+    /// The advertised quota, if one holds.
+    pub fn quota(&self) -> Option<&AdvertisedQuota> {
+        self.quota.as_deref()
+    }
+
+    /// The interval that holds now: the most of what was set, learned and declared.
+    pub fn interval(&self) -> Duration {
+        self.limits.interval.max(self.learned.interval()).max(self.crawl_delay())
+    }
+
+    /// How late a start may be used here; `None` where no spacing holds.
+    pub fn late_by(&self) -> Option<Duration> {
+        let interval = self.interval();
+        (!interval.is_zero()).then(|| if interval < DENSE { DENSE_LATE_BY } else { late_by(interval) })
+    }
+
+    /// Forgets what was learned, a pause and an advertised quota (T13).
+    pub fn forget(&mut self) {
+        self.learned = self.limits.policy.fresh();
+        self.pause.lift();
+        self.quota = None;
+        self.tally = None;
+    }
+
+    /// The latest of all clocks, and whose it is; `None` where a request may start at once.
+    pub(super) fn check(&self, now: Instant, cost: u32, part: Part) -> Option<(Instant, Because)> {
+        let mut latest: Option<(Instant, Because)> = None;
+        let mut bind = |until: Instant, because: Because| {
+            if until > now && latest.is_none_or(|(at, _)| until > at) {
+                latest = Some((until, because));
+            }
+        };
+        let limits = &*self.limits;
+        if part != Part::Learned {
+            if !limits.interval.is_zero() {
+                let until = self.spacing.earliest(limits.interval, limits.burst.get());
+                bind(until, Because::Interval(limits.interval));
+            }
+            if let Some(windows) = &self.windows
+                && let Some((until, window)) = windows.earliest(&limits.windows, cost)
+            {
+                bind(until, Because::Window(window));
+            }
+            if let Some(most) = limits.in_flight
+                && self.in_flight.saturating_add(cost.min(most.get())) > most.get()
+            {
+                bind(Instant::FAR, Because::InFlight(most.get()));
+            }
+        }
+        let learned = self.learned.interval();
+        bind(self.pace.earliest_with(learned, limits.policy.tolerance()), Because::Pace(learned));
+        if self.crawl_delay != 0 {
+            let delay = self.crawl_delay();
+            bind(self.pace.earliest(delay, 1), Because::CrawlDelay(delay));
+        }
+        bind(self.pause.until(), Because::Pause);
+        if self.pause.trial_is_out() {
+            bind(Instant::FAR, Because::AfterPause);
+        }
+        if let Some(quota) = &self.quota {
+            bind(quota.earliest(now, self.last_start), Because::Quota { remaining: quota.remaining() });
+        }
+        latest
+    }
+
+    /// Charges a start; true where it is the trial after a pause.
+    pub(super) fn charge(&mut self, now: Instant, asked: Instant, cost: u32, part: Part) -> bool {
+        let limits = &*self.limits;
+        if part != Part::Learned {
+            if !limits.interval.is_zero() {
+                self.spacing.charge(now, asked, limits.interval, cost);
+            }
+            if !limits.windows.is_empty() {
+                self.windows.get_or_insert_default().charge(now, &limits.windows, cost);
+            }
+            self.in_flight = self.in_flight.saturating_add(place(limits, cost));
+        }
+        let pace = self.learned.interval().max(Duration::from_nanos(self.crawl_delay));
+        self.pace.charge(now, asked, pace, cost);
+        self.learned.started(now);
+        self.last_start = now;
+        if let Some(quota) = &mut self.quota {
+            quota.charge(now, cost);
+        }
+        self.pause.started()
+    }
+
+    /// Whether another start was charged after `started`.
+    pub(super) fn started_after(&self, started: Instant) -> bool {
+        self.last_start > started
+    }
+
+    /// The last start really happens only now.
+    pub(super) fn restamp(&mut self, now: Instant) {
+        self.spacing.restamp(now);
+        self.pace.restamp(now);
+        self.last_start = self.last_start.max(now);
+        if let Some(windows) = &mut self.windows {
+            windows.restamp(now);
+        }
+    }
+
+    /// Learns from an answer. Comes before [`Cell::release`]: a refusal teaches before its place is given up (T8).
+    pub(super) fn teach(
+        &mut self,
+        now: Instant,
+        started: Instant,
+        signal: &Signal,
+        latency: Option<Duration>,
+        narrowest: bool,
+    ) -> Effect {
+        let mut effect = Effect::default();
+        let limits = Arc::clone(&self.limits);
+        let outcome = outcome(signal);
+        let trial_was_out = self.pause.trial_is_out();
+        if let Some(refusal) = &signal.authoritative.refusal {
+            self.count_refusal(now, refusal.status, refusal.wait, &limits);
+            match (refusal.wait, limits.reading.min_refusal_wait) {
+                (Some(wait), _) => self.pause.set(now, wait.min(limits.retry_after_limit)),
+                (None, Some(least)) => self.pause.set_growing(now, least, limits.retry_after_limit),
+                (None, None) => {}
+            }
+        } else if started >= self.pause.until() && !matches!(signal.inferred, Inferred::NoAnswer(_)) {
+            self.pause.served();
+        }
+        match outcome {
+            Outcome::NoAnswer => self.tally.get_or_insert_default().no_answers += 1,
+            Outcome::ServerError => self.tally.get_or_insert_default().server_errors += 1,
+            _ => {}
+        }
+        if narrowest {
+            for quota in &signal.authoritative.quotas {
+                if let Some(heard) = AdvertisedQuota::heard(now, quota, limits.quota_hold_limit) {
+                    effect.sooner |= self.quota.is_some();
+                    self.quota = Some(Box::new(heard));
+                    break;
+                }
+            }
+        }
+        effect.sooner |= trial_was_out && !self.pause.trial_is_out();
+        let fact = Fact { started, outcome, latency };
+        effect.sooner |= self.learned.taught(now, &fact, &limits.policy) == Change::Faster;
+        effect
+    }
+
+    /// Gives a place back; `trial` where the request was the trial after a pause.
+    pub(super) fn release(&mut self, cost: u32, part: Part, trial: bool) -> Effect {
+        let mut effect = Effect::default();
+        if part != Part::Learned {
+            self.in_flight = self.in_flight.saturating_sub(place(&self.limits, cost));
+            effect.freed = true;
+        }
+        if trial {
+            effect.sooner |= self.pause.trial_is_out();
+            self.pause.trial_ended();
+        }
+        effect
+    }
+
+    /// A request gave up because it was asked to wait too long.
+    pub(super) fn gave_up(&mut self) {
+        self.tally.get_or_insert_default().give_ups += 1;
+    }
+
+    /// Whether it is indistinguishable from a new one, so that dropping it loses nothing (decision 8). What was learned
+    /// counts for [`MEMORY`] after the last start.
+    pub fn is_as_new(&self, now: Instant) -> bool {
+        let limits = &*self.limits;
+        self.in_flight == 0
+            && self.crawl_delay == 0
+            && self.spacing.is_over(now, limits.interval)
+            && self.pace.is_over(now, self.learned.interval())
+            && self.windows.as_ref().is_none_or(|windows| windows.is_over(now, &limits.windows))
+            && self.quota.as_ref().is_none_or(|quota| quota.is_over(now))
+            && (self.last_start.after(MEMORY) <= now && self.pause.until().after(MEMORY) <= now
+                || (self.pause.is_over(now) && self.learned.is_fresh(now, &limits.policy)))
+    }
+
+    fn count_refusal(&mut self, now: Instant, status: u16, wait: Option<Duration>, limits: &Limits) {
+        let tally = self.tally.get_or_insert_default();
+        match wait {
+            Some(_) => tally.refusals_with_advice += 1,
+            None => tally.refusals_without_advice += 1,
+        }
+        if wait.is_some_and(|wait| wait > limits.retry_after_limit) {
+            tally.give_ups += 1;
+        }
+        tally.last_refusal = Some(status);
+        tally.last_wait = wait;
+        tally.last_refused = now;
+    }
+}
+
+/// Places a request of this cost takes: never more than there are, so that a costly one can start alone.
+fn place(limits: &Limits, cost: u32) -> u32 {
+    limits.in_flight.map_or(cost, |most| cost.min(most.get()))
+}
+
+fn outcome(signal: &Signal) -> Outcome {
+    if let Some(refusal) = &signal.authoritative.refusal {
+        return Outcome::Refused { advised: refusal.wait.is_some() };
+    }
+    match signal.inferred {
+        Inferred::Healthy => Outcome::Served,
+        Inferred::Neutral => Outcome::Neutral,
+        Inferred::ServerError => Outcome::ServerError,
+        Inferred::NoAnswer(_) => Outcome::NoAnswer,
+    }
+}
+
+/// How long after its last start what a host taught is remembered.
+pub(super) const MEMORY: Duration = Duration::from_secs(3600);
+/// Under this spacing the promise is the rate over any 100 ms, not each gap (decision 2) …
+const DENSE: Duration = Duration::from_millis(10);
+/// … so a start may be used so late.
+const DENSE_LATE_BY: Duration = Duration::from_millis(50);

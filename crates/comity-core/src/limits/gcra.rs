@@ -1,0 +1,141 @@
+//! Spacing: the generic cell rate algorithm (ITU-T I.371) in its virtual-scheduling form.
+
+use core::time::Duration;
+
+use crate::time::Instant;
+
+/// One rate's clock.
+///
+/// It keeps the *virtual start* of the last request, which is its theoretical arrival time (TAT) less one spacing, so
+/// that a changed interval holds at once for those that wait. The law: in any window `w` there are at most
+/// `burst + w ÷ interval` starts, plus what [`late_by`] lets through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gcra {
+    virtual_start: Instant,
+}
+
+impl Default for Gcra {
+    fn default() -> Self {
+        Self { virtual_start: NEVER }
+    }
+}
+
+impl Gcra {
+    /// The first instant at which a request may start.
+    pub fn earliest(&self, interval: Duration, burst: u32) -> Instant {
+        if self.virtual_start == NEVER || interval.is_zero() {
+            return Instant::ZERO;
+        }
+        let tolerance = interval.saturating_mul(burst.saturating_sub(1));
+        self.virtual_start.after(interval).before(tolerance)
+    }
+
+    /// As [`Gcra::earliest`], with the tolerance given as a span.
+    pub fn earliest_with(&self, interval: Duration, tolerance: Duration) -> Instant {
+        if self.virtual_start == NEVER || interval.is_zero() {
+            return Instant::ZERO;
+        }
+        self.virtual_start.after(interval).before(tolerance)
+    }
+
+    /// Charges a start at `now`. One that has waited since `asked` counts from when it was due, so that a timer's
+    /// lateness does not add up, but never from further back than [`late_by`].
+    pub fn charge(&mut self, now: Instant, asked: Instant, interval: Duration, cost: u32) {
+        let due = asked.max(now.before(late_by(interval))).min(now);
+        let tat = if self.virtual_start == NEVER { due } else { self.virtual_start.after(interval) };
+        self.virtual_start = tat.max(due).after(interval.saturating_mul(cost.saturating_sub(1)));
+    }
+
+    /// A start that was charged earlier really happens only now.
+    pub fn restamp(&mut self, now: Instant) {
+        if self.virtual_start != NEVER {
+            self.virtual_start = self.virtual_start.max(now);
+        }
+    }
+
+    /// Whether this clock can no longer hold anybody back, whatever its interval up to `interval`.
+    pub fn is_over(&self, now: Instant, interval: Duration) -> bool {
+        self.virtual_start == NEVER || self.virtual_start.after(interval) <= now
+    }
+}
+
+/// How late a granted start may be used (decision 2): 3 ms or a tenth of the spacing, whichever is more. Under 10 ms of
+/// spacing the promise is the rate over any 100 ms, not each gap.
+pub fn late_by(interval: Duration) -> Duration {
+    LEAST_LATE_BY.max(interval / 10)
+}
+
+const NEVER: Instant = Instant::FAR;
+const LEAST_LATE_BY: Duration = Duration::from_millis(3);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_millis(ms)
+    }
+
+    #[test]
+    fn the_first_start_is_free_however_long_the_interval() {
+        assert_eq!(Gcra::default().earliest(Duration::from_secs(86_400), 1), Instant::ZERO);
+    }
+
+    #[test]
+    fn a_changed_interval_holds_at_once() {
+        let mut gcra = Gcra::default();
+        gcra.charge(at(1000), at(1000), 1000 * MS, 1);
+        assert_eq!(gcra.earliest(1000 * MS, 1), at(2000));
+        assert_eq!(gcra.earliest(100 * MS, 1), at(1100));
+    }
+
+    #[test]
+    fn a_cost_takes_so_many_spacings() {
+        let mut gcra = Gcra::default();
+        gcra.charge(at(1000), at(1000), 100 * MS, 5);
+        assert_eq!(gcra.earliest(100 * MS, 1), at(1500));
+    }
+
+    #[test]
+    fn a_late_timer_does_not_add_up() {
+        let mut gcra = Gcra::default();
+        gcra.charge(at(0), at(0), 20 * MS, 1);
+        for n in 1..=1000 {
+            let due = gcra.earliest(20 * MS, 1);
+            assert_eq!(due, at(20 * n), "start {n}");
+            gcra.charge(due.after(2 * MS), at(0), 20 * MS, 1);
+        }
+    }
+
+    proptest! {
+        /// The envelope law: in any window w at most burst + (w + late_by) ÷ interval starts.
+        #[test]
+        fn no_window_holds_more_than_the_law_allows(
+            interval_ms in 1u64..2000, burst in 1u32..20,
+            steps in proptest::collection::vec((0u64..5000, 0u64..6, any::<bool>()), 1..200),
+        ) {
+            let interval = Duration::from_millis(interval_ms);
+            let mut gcra = Gcra::default();
+            let mut now = at(10_000);
+            let mut starts = Vec::new();
+            for (idle, late, greedy) in steps {
+                let asked = now;
+                let due = gcra.earliest(interval, burst).max(now);
+                now = if greedy { due } else { due.after(Duration::from_millis(idle)) };
+                if due > asked { now = now.after(Duration::from_millis(late)); }
+                gcra.charge(now, asked.max(if greedy { asked } else { now }), interval, 1);
+                starts.push(now);
+            }
+            for (i, first) in starts.iter().enumerate() {
+                for (j, last) in starts.iter().enumerate().skip(i) {
+                    let window = last.since(*first) + late_by(interval);
+                    let allowed = u128::from(burst) + window.as_nanos() / interval.as_nanos();
+                    prop_assert!((j - i + 1) as u128 <= allowed);
+                }
+            }
+        }
+    }
+}

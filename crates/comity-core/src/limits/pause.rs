@@ -1,0 +1,81 @@
+//! A pause: the server named an instant before which it wants nothing (T7).
+
+use core::time::Duration;
+
+use crate::time::Instant;
+
+/// A scope's pause, and its careful end: after it the scope restarts with one request, not with all that wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pause {
+    until: Instant,
+    restart: Restart,
+    repeats: u8,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Restart {
+    /// Nothing special: no pause is being recovered from.
+    #[default]
+    Free,
+    /// The next start is a trial.
+    Due,
+    /// The trial is in flight.
+    Out,
+}
+
+impl Pause {
+    /// No start before `now + wait`. A pause is never shortened by a later, shorter one.
+    pub fn set(&mut self, now: Instant, wait: Duration) {
+        self.until = self.until.max(now.after(wait));
+        self.restart = Restart::Due;
+    }
+
+    /// A pause we choose because the server refused without saying for how long; it doubles each time (A41).
+    pub fn set_growing(&mut self, now: Instant, least: Duration, limit: Duration) {
+        let wait = least.saturating_mul(1u32 << self.repeats.min(20)).min(limit.max(least));
+        self.repeats = self.repeats.saturating_add(1);
+        self.set(now, wait);
+    }
+
+    /// When it ends; in the past where there is none.
+    pub fn until(&self) -> Instant {
+        self.until
+    }
+
+    /// Whether the next start must wait for the trial's answer.
+    pub fn trial_is_out(&self) -> bool {
+        self.restart == Restart::Out
+    }
+
+    /// A request starts.
+    pub fn started(&mut self) -> bool {
+        let trial = self.restart == Restart::Due;
+        if trial {
+            self.restart = Restart::Out;
+        }
+        trial
+    }
+
+    /// The host served a request started after the pause: it is over for good.
+    pub fn served(&mut self) {
+        self.restart = Restart::Free;
+        self.repeats = 0;
+    }
+
+    /// The trial ended without an answer of the host: the next start is a trial again.
+    pub fn trial_ended(&mut self) {
+        if self.restart == Restart::Out {
+            self.restart = Restart::Due;
+        }
+    }
+
+    /// Forgets it (a person asked to).
+    pub fn lift(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Whether it can no longer matter.
+    pub fn is_over(&self, now: Instant) -> bool {
+        self.until <= now && self.restart == Restart::Free && self.repeats == 0
+    }
+}

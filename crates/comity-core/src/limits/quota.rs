@@ -1,0 +1,150 @@
+//! A quota the server advertised, obeyed before it is used up.
+
+use core::time::Duration;
+
+use crate::signal::Quota;
+use crate::time::Instant;
+
+/// What is left of an advertised quota.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdvertisedQuota {
+    limit: Option<u64>,
+    window: Option<Duration>,
+    remaining: u64,
+    heard: Instant,
+    resets: Instant,
+}
+
+impl AdvertisedQuota {
+    /// From what an answer said at `now`. A hold is at most `hold_limit`, so that one header of a served answer cannot
+    /// idle a host for an hour (field case A40). `None` where nothing follows from it.
+    pub fn heard(now: Instant, quota: &Quota, hold_limit: Duration) -> Option<Self> {
+        let (remaining, resets_in) = (quota.remaining?, quota.resets_in?);
+        if resets_in.is_zero() {
+            return None;
+        }
+        Some(Self {
+            limit: quota.limit,
+            window: quota.window,
+            remaining,
+            heard: now,
+            resets: now.after(if remaining == 0 { resets_in.min(hold_limit) } else { resets_in }),
+        })
+    }
+
+    /// The first instant at which a request may start, given the last start.
+    ///
+    /// Used up: when the window starts anew. Running out: what is left is spread over what is left of the window. Else at
+    /// once: a client at or below the advertised rate is never slowed below it (A35).
+    pub fn earliest(&self, now: Instant, last_start: Instant) -> Instant {
+        if now >= self.resets {
+            return Instant::ZERO;
+        }
+        if self.remaining == 0 {
+            return self.resets;
+        }
+        let since = last_start.max(self.heard);
+        match self.spread(self.resets.since(since)) {
+            Some(spacing) => since.after(spacing).min(self.resets),
+            None => Instant::ZERO,
+        }
+    }
+
+    /// Charges a start.
+    pub fn charge(&mut self, now: Instant, cost: u32) {
+        if now < self.resets {
+            self.remaining = self.remaining.saturating_sub(u64::from(cost));
+        }
+    }
+
+    /// Requests left.
+    pub fn remaining(&self) -> u64 {
+        self.remaining
+    }
+
+    /// When the window starts anew.
+    pub fn resets(&self) -> Instant {
+        self.resets
+    }
+
+    /// Whether its window is over.
+    pub fn is_over(&self, now: Instant) -> bool {
+        now >= self.resets
+    }
+
+    /// The spacing that makes what is left last, where it would not last by itself.
+    fn spread(&self, left: Duration) -> Option<Duration> {
+        let remaining = u32::try_from(self.remaining).unwrap_or(u32::MAX);
+        if let Some(limit) = self.limit {
+            let few = self.remaining.saturating_mul(RUNNING_OUT_SHARE) <= limit;
+            // Ahead of the pace: a smaller share of the quota is left than of the window.
+            let ahead = match self.window {
+                Some(window) => u128::from(self.remaining) * window.as_nanos() < u128::from(limit) * left.as_nanos(),
+                None => true,
+            };
+            return (few && ahead).then(|| left / remaining.max(1));
+        }
+        (self.remaining <= RUNNING_OUT_COUNT).then(|| left / remaining.max(1))
+    }
+}
+
+/// A quota is running out when a fifth of it is left …
+const RUNNING_OUT_SHARE: u64 = 5;
+/// … or, where its size is not known, so many requests.
+const RUNNING_OUT_COUNT: u64 = 5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quota(limit: Option<u64>, window: Option<u64>, remaining: u64, resets_in: u64) -> Quota {
+        Quota {
+            limit,
+            window: window.map(Duration::from_secs),
+            remaining: Some(remaining),
+            resets_in: Some(Duration::from_secs(resets_in)),
+        }
+    }
+
+    fn secs(s: u64) -> Instant {
+        Instant::from_millis(s * 1000)
+    }
+
+    const HOLD: Duration = Duration::from_secs(300);
+
+    #[test]
+    fn a33_used_up_means_no_start_until_the_reset() {
+        let heard = AdvertisedQuota::heard(secs(10), &quota(Some(100), None, 0, 30), HOLD).unwrap();
+        assert_eq!(heard.earliest(secs(11), secs(10)), secs(40));
+        assert_eq!(heard.earliest(secs(40), secs(10)), Instant::ZERO);
+    }
+
+    #[test]
+    fn a35_a_client_at_the_advertised_rate_is_not_slowed() {
+        // 10 a second, half of it left at half time, and ahead of the pace but far from the end.
+        for (remaining, left_ms) in [(5, 500), (9, 900), (6, 900), (2, 200)] {
+            let quota = Quota {
+                limit: Some(10),
+                window: Some(Duration::from_secs(1)),
+                remaining: Some(remaining),
+                resets_in: Some(Duration::from_millis(left_ms)),
+            };
+            let heard = AdvertisedQuota::heard(secs(0), &quota, HOLD).unwrap();
+            assert_eq!(heard.earliest(secs(0), secs(0)), Instant::ZERO, "{remaining} left for {left_ms} ms");
+        }
+    }
+
+    #[test]
+    fn a40_one_header_cannot_idle_a_host_for_an_hour() {
+        let heard = AdvertisedQuota::heard(secs(0), &quota(None, None, 0, 50 * 60), HOLD).unwrap();
+        assert_eq!(heard.earliest(secs(1), secs(0)), secs(300));
+    }
+
+    #[test]
+    fn what_runs_out_is_spread_over_the_window() {
+        let heard = AdvertisedQuota::heard(secs(0), &quota(Some(100), Some(60), 5, 50), HOLD).unwrap();
+        assert_eq!(heard.earliest(secs(0), secs(0)), secs(10));
+        let unknown = AdvertisedQuota::heard(secs(0), &quota(None, None, 4, 40), HOLD).unwrap();
+        assert_eq!(unknown.earliest(secs(0), secs(0)), secs(10));
+    }
+}

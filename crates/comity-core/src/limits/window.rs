@@ -1,0 +1,163 @@
+//! True sliding windows: at most so many starts in any stretch of so long.
+
+use core::fmt;
+use core::num::NonZeroU32;
+use core::str::FromStr;
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use crate::time::Instant;
+
+/// A window: at most `count` starts in any `per`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Window {
+    /// Starts allowed.
+    pub count: NonZeroU32,
+    /// Length of the window.
+    pub per: Duration,
+}
+
+/// Why a text is no window.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is not a window: allowed are COUNT:SECONDS (`100:120`) or COUNT/TIME (`60/1h`), COUNT from 1 to {MOST_STARTS}, TIME above 0"
+)]
+pub struct WindowError(pub String);
+
+/// The log of a scope's windows. A start is admitted when it leaves every window whole; the instant told is the one at
+/// which the oldest start that stands in the way has left (field cases A30, C05).
+#[derive(Clone, Debug, Default)]
+pub struct Windows {
+    starts: VecDeque<Instant>,
+}
+
+impl Windows {
+    /// The first instant at which `cost` more starts fit into every window, and the window that binds.
+    pub fn earliest(&self, windows: &[Window], cost: u32) -> Option<(Instant, Window)> {
+        let mut latest: Option<(Instant, Window)> = None;
+        for window in windows {
+            // A cost above the whole window can only ever start alone.
+            let count = (window.count.get() as usize).saturating_sub(cost as usize);
+            let Some(at) = self.starts.len().checked_sub(count + 1) else { continue };
+            let Some(blocking) = self.starts.get(at) else { continue };
+            let free = blocking.after(window.per);
+            if latest.is_none_or(|(until, _)| free > until) {
+                latest = Some((free, *window));
+            }
+        }
+        latest
+    }
+
+    /// Charges `cost` starts at `now`.
+    pub fn charge(&mut self, now: Instant, windows: &[Window], cost: u32) {
+        let (most, longest) = windows
+            .iter()
+            .fold((0, Duration::ZERO), |(most, longest), w| (most.max(w.count.get()), longest.max(w.per)));
+        while self.starts.front().is_some_and(|start| start.after(longest) <= now) {
+            self.starts.pop_front();
+        }
+        for _ in 0..cost.min(most) {
+            self.starts.push_back(now);
+        }
+        while self.starts.len() > most as usize {
+            self.starts.pop_front();
+        }
+    }
+
+    /// The last start really happens only now.
+    pub fn restamp(&mut self, now: Instant) {
+        if let Some(last) = self.starts.back_mut() {
+            *last = now.max(*last);
+        }
+    }
+
+    /// Whether every start has left every window.
+    pub fn is_over(&self, now: Instant, windows: &[Window]) -> bool {
+        let longest = windows.iter().map(|w| w.per).max().unwrap_or_default();
+        self.starts.back().is_none_or(|last| last.after(longest) <= now)
+    }
+}
+
+impl FromStr for Window {
+    type Err = WindowError;
+
+    fn from_str(text: &str) -> Result<Self, WindowError> {
+        let wrong = || WindowError(text.to_owned());
+        let (count, per) = text.trim().split_once([':', '/']).ok_or_else(wrong)?;
+        let count: NonZeroU32 = count.trim().parse().map_err(|_| wrong())?;
+        let per = super::said::read_span(per.trim()).ok_or_else(wrong)?;
+        if count.get() > MOST_STARTS || per.is_zero() {
+            return Err(wrong());
+        }
+        Ok(Self { count, per })
+    }
+}
+
+impl fmt::Display for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} in {:?}", self.count, self.per)
+    }
+}
+
+/// A log keeps one instant a start; above this a rate says the same for less memory.
+const MOST_STARTS: u32 = 100_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn windows(text: &[&str]) -> Vec<Window> {
+        text.iter().map(|w| w.parse().unwrap()).collect()
+    }
+
+    fn greedy(windows: &[Window], n: usize) -> Vec<u64> {
+        let mut log = Windows::default();
+        let mut now = Instant::ZERO;
+        (0..n)
+            .map(|_| {
+                now = now.max(log.earliest(windows, 1).map_or(Instant::ZERO, |(at, _)| at));
+                log.charge(now, windows, 1);
+                now.as_nanos() / 1_000_000
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a30_both_windows_hold() {
+        let starts = greedy(&windows(&["20:1", "100:120"]), 201);
+        for (count, per) in [(20, 1000), (100, 120_000)] {
+            for pair in starts.windows(count + 1) {
+                assert!(pair[count] - pair[0] >= per, "{count} in {per} ms");
+            }
+        }
+        assert_eq!(starts[100], 120_000);
+    }
+
+    #[test]
+    fn c05_no_window_holds_more_than_ten() {
+        let limit = windows(&["10/1010ms"]);
+        let mut log = Windows::default();
+        let mut starts = Vec::new();
+        let mut now = Instant::from_millis(5);
+        for round in 0..2 {
+            for _ in 0..11 {
+                now = now.max(log.earliest(&limit, 1).map_or(now, |(at, _)| at));
+                log.charge(now, &limit, 1);
+                starts.push(now.as_nanos() / 1_000_000);
+            }
+            now = now.after(Duration::from_millis(50));
+            assert!(round < 2);
+        }
+        for pair in starts.windows(11) {
+            assert!(pair[10] - pair[0] >= 1010);
+        }
+    }
+
+    #[test]
+    fn nonsense_windows_are_refused_by_name() {
+        for bad in ["", "10", "0:1", "10:0", "-1:2", "1000000:1", "a/b", "10/"] {
+            let error = bad.parse::<Window>().unwrap_err().to_string();
+            assert!(error.contains(&format!("`{bad}`")), "{error}");
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Policies: what was taught in, one pace out.
+//!
+//! The seam is tiny: [`Learned::started`] and [`Learned::taught`] bring the facts, [`Learned::interval`] is the pace.
+//! Bounds are not a policy's business: what a person set, a Crawl-delay and a pause hold above it (A7).
+
+mod aimd;
+mod pressure;
+mod refusal;
+
+pub use aimd::{Aimd, AimdSettings};
+pub use pressure::Pressure;
+pub use refusal::Refused;
+
+use core::time::Duration;
+
+use crate::time::Instant;
+
+/// Which policy learns a scope's pace, with its settings.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Policy {
+    /// Nothing is learned and nothing is spaced beyond what a person set.
+    Off,
+    /// What a person set, and nothing else: responses never change it (P10).
+    Fixed,
+    /// Browser-style pressure (P), with its burst.
+    Pressure {
+        /// Starts that are free after a rest (P5).
+        burst: u32,
+    },
+    /// Additive increase, multiplicative decrease (A).
+    Aimd(AimdSettings),
+    /// Refusals alone teach (T7–T9).
+    Refusal {
+        /// The pace is never faster than this.
+        floor: Duration,
+    },
+}
+
+/// What a policy has learned of one scope.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Learned {
+    /// The policy learns nothing.
+    #[default]
+    Nothing,
+    /// See [`Pressure`].
+    Pressure(Pressure),
+    /// See [`Aimd`].
+    Aimd(Aimd),
+    /// See [`Refused`].
+    Refused(Refused),
+}
+
+/// One exchange, as a policy sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fact {
+    /// When the request started.
+    pub started: Instant,
+    /// How it went.
+    pub outcome: Outcome,
+    /// Time from start to first byte, of a served answer.
+    pub latency: Option<Duration>,
+}
+
+/// How an exchange went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Served.
+    Served,
+    /// A client error: says nothing about load (A11).
+    Neutral,
+    /// Refused; `advised` where the server said for how long.
+    Refused {
+        /// The server said for how long.
+        advised: bool,
+    },
+    /// A server error that is no refusal.
+    ServerError,
+    /// No answer.
+    NoAnswer,
+}
+
+/// What a fact did to the pace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Nothing.
+    None,
+    /// Starts come farther apart.
+    Slower,
+    /// Starts come closer: those that wait may go sooner than they were told.
+    Faster,
+}
+
+impl Policy {
+    /// The refusal policy without a floor.
+    pub const fn refusal() -> Self {
+        Self::Refusal { floor: Duration::ZERO }
+    }
+
+    /// The pressure policy with its usual burst of 10.
+    pub const fn pressure() -> Self {
+        Self::Pressure { burst: 10 }
+    }
+
+    /// This policy begun at, and never faster than, an interval that a person or a service set.
+    #[must_use]
+    pub fn bounded_by(&self, interval: Duration) -> Self {
+        match self {
+            Self::Aimd(settings) => Self::Aimd(settings.bounded_by(interval)),
+            other => other.clone(),
+        }
+    }
+
+    /// Its name, as in the configuration.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Fixed => "fixed",
+            Self::Pressure { .. } => "pressure",
+            Self::Aimd(_) => "aimd",
+            Self::Refusal { .. } => "refusal",
+        }
+    }
+
+    /// What is known of a scope nobody has asked yet.
+    pub fn fresh(&self) -> Learned {
+        match self {
+            Self::Off | Self::Fixed => Learned::Nothing,
+            Self::Pressure { .. } => Learned::Pressure(Pressure::default()),
+            Self::Aimd(settings) => Learned::Aimd(Aimd::new(settings)),
+            Self::Refusal { .. } => Learned::Refused(Refused::default()),
+        }
+    }
+
+    /// How far a start may run ahead of its theoretical arrival time (P5).
+    pub fn tolerance(&self) -> Duration {
+        match self {
+            Self::Pressure { burst } => Pressure::tolerance(*burst),
+            _ => Duration::ZERO,
+        }
+    }
+}
+
+impl Learned {
+    /// The pace: least time between two starts.
+    pub fn interval(&self) -> Duration {
+        match self {
+            Self::Nothing => Duration::ZERO,
+            Self::Pressure(pressure) => pressure.spacing(),
+            Self::Aimd(aimd) => aimd.interval(),
+            Self::Refused(refused) => refused.interval(),
+        }
+    }
+
+    /// A request starts.
+    pub fn started(&mut self, now: Instant) {
+        if let Self::Pressure(pressure) = self {
+            pressure.started(now);
+        }
+    }
+
+    /// An exchange ended.
+    pub fn taught(&mut self, now: Instant, fact: &Fact, policy: &Policy) -> Change {
+        match (self, policy) {
+            (Self::Pressure(pressure), _) => pressure.taught(now, fact),
+            (Self::Aimd(aimd), Policy::Aimd(settings)) => aimd.taught(now, fact, settings),
+            (Self::Refused(refused), Policy::Refusal { floor }) => refused.taught(now, fact, *floor),
+            _ => Change::None,
+        }
+    }
+
+    /// Whether it is indistinguishable from [`Policy::fresh`].
+    pub fn is_fresh(&self, now: Instant, policy: &Policy) -> bool {
+        match (self, policy) {
+            (Self::Nothing, _) => true,
+            (Self::Pressure(pressure), _) => pressure.is_fresh(now),
+            (Self::Aimd(aimd), Policy::Aimd(settings)) => aimd.is_fresh(settings),
+            (Self::Refused(refused), _) => refused.interval().is_zero(),
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! What a caller tells of a request after it ended.
+
+use std::time::Duration;
+
+use comity_core::signal::{self, NoAnswer, Reading, Signal};
+use comity_core::time::Wall;
+use http::HeaderMap;
+
+/// How an attempt ended: with the head of a response, or without an answer.
+#[derive(Clone, Debug)]
+pub struct Answer<'a> {
+    what: What<'a>,
+    latency: Option<Duration>,
+}
+
+#[derive(Clone, Debug)]
+enum What<'a> {
+    Response(u16, &'a HeaderMap),
+    None(NoAnswer),
+}
+
+impl<'a> Answer<'a> {
+    /// The head of a response. Tell it as soon as the headers are there: the body is read outside the queue (T1).
+    pub fn response(status: u16, headers: &'a HeaderMap) -> Self {
+        Self { what: What::Response(status, headers), latency: None }
+    }
+
+    /// No answer came.
+    pub fn none(why: NoAnswer) -> Self {
+        Self { what: What::None(why), latency: None }
+    }
+
+    /// The time from the request's start to the first byte of the answer, where the caller knows it better than the time
+    /// from `begin` to `settle`.
+    #[must_use]
+    pub fn latency(mut self, latency: Duration) -> Self {
+        self.latency = Some(latency);
+        self
+    }
+
+    pub(crate) fn signal(&self, reading: &Reading, received: impl FnOnce() -> Wall) -> Signal {
+        match &self.what {
+            What::Response(status, headers) => {
+                let fields = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+                signal::read(*status, fields, received(), reading)
+            }
+            What::None(why) => Signal::no_answer(*why),
+        }
+    }
+
+    pub(crate) fn measured(&self) -> Option<Duration> {
+        self.latency
+    }
+
+    pub(crate) fn is_response(&self) -> bool {
+        matches!(self.what, What::Response(..))
+    }
+}
