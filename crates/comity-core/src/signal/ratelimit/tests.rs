@@ -159,6 +159,31 @@ fn a42_every_vendor_prefix_is_a_family_of_its_own() {
 }
 
 #[test]
+fn both_spellings_are_one_family_in_any_order() {
+    let fields = [
+        ("x-rate-limit-remaining", "5, 6"),
+        ("X-RateLimit-Remaining", "0"),
+        ("x-ratelimit-limit", "10, 20, 30"),
+        ("x-rate-limit-interval", "1s"),
+        ("x-ratelimit-window", "1m"),
+    ];
+    let backwards: Vec<_> = fields.iter().rev().copied().collect();
+    let expected = [
+        quota(Some(30), Some(60), Some(0), None),
+        quota(Some(10), Some(60), Some(5), None),
+        quota(Some(20), Some(60), Some(6), None),
+    ];
+    assert_eq!(read_all(&fields), expected);
+    assert_eq!(read_all(&backwards), expected);
+}
+
+#[test]
+fn what_two_families_say_alike_is_said_once() {
+    let fields = [("RateLimit-Limit", "60;w=60"), ("X-RateLimit-Limit", "60;w=60"), ("X-RateLimit-Bucket", "a")];
+    assert_eq!(read_all(&fields), [quota(Some(60), Some(60), None, None)]);
+}
+
+#[test]
 fn a_limit_of_nothing_is_unknown() {
     assert_eq!(read_all(&[("X-RateLimit-Limit", "0")]), []);
     assert_eq!(read_all(&[("X-RateLimit-Limit", "0"), ("X-RateLimit-Used", "3")]), []);
