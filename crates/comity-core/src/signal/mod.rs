@@ -4,7 +4,69 @@
 //! bounds. Inferred ones are what we make of its behaviour and move the pace only inside those bounds (behaviour A7).
 //! They are two types so that they cannot be confused.
 
+mod classify;
+mod crawl_delay;
+mod date;
+mod fields;
+mod number;
+mod ratelimit;
+mod reading;
+mod retry_after;
+#[cfg(test)]
+mod tests;
+mod text;
+
 use core::time::Duration;
+
+use crate::time::Wall;
+
+pub use self::crawl_delay::{crawl_delay, request_rate};
+use self::fields::Fields;
+pub use self::reading::{HeaderMatch, Reading};
+pub use self::retry_after::{RetryAfter, Why};
+
+/// Reads what one answer taught, from its status and header fields.
+///
+/// `received` is our clock when the answer's headers arrived; every wait counts from there. Names are compared in any
+/// case, values are bytes as received: what cannot be read teaches nothing, and no input is an error. Field values over
+/// 4 KiB and more than 64 fields of a kind are not read. Limits on how long anybody waits are not applied here.
+///
+/// ```
+/// use core::time::Duration;
+/// use comity_core::signal::{Reading, read};
+/// use comity_core::time::Wall;
+///
+/// let headers = [("retry-after", &b"1.5"[..])];
+/// let signal = read(429, headers.into_iter(), Wall::from_secs(1_782_000_000), &Reading::default());
+/// let refusal = signal.authoritative.refusal.expect("429 refuses");
+/// assert_eq!(refusal.wait, Some(Duration::from_millis(1_500)));
+/// ```
+#[expect(clippy::needless_pass_by_value, reason = "an iterator is handed over, as everywhere")]
+pub fn read<'a>(
+    status: u16,
+    headers: impl Iterator<Item = (&'a str, &'a [u8])> + Clone,
+    received: Wall,
+    reading: &Reading,
+) -> Signal {
+    let fields = Fields::pick(headers.clone());
+    let clock = fields.clock(received);
+    let retry_after = retry_after::read(&fields.retry_after, &clock);
+    let quotas = ratelimit::read(fields.quotas, &clock, reading.riot);
+    let refusal = classify::refuses(status, &headers, retry_after, reading)
+        .then(|| Refusal { status, wait: classify::refusal_wait(&headers, retry_after, &quotas, &clock, reading) });
+    Signal {
+        status: Some(status),
+        inferred: classify::inferred(status, refusal.is_some()),
+        authoritative: Authoritative { refusal, quotas },
+    }
+}
+
+/// Reads the Retry-After of an answer alone, with the reason where it gives no advice: for a warning, a log or a count.
+/// [`read`] has already taken it into account.
+pub fn retry_after<'a>(headers: impl Iterator<Item = (&'a str, &'a [u8])>, received: Wall) -> RetryAfter {
+    let fields = Fields::pick(headers);
+    retry_after::read(&fields.retry_after, &fields.clock(received))
+}
 
 /// What one answer taught.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +77,13 @@ pub struct Signal {
     pub authoritative: Authoritative,
     /// What we make of how it went.
     pub inferred: Inferred,
+}
+
+impl Signal {
+    /// What is learned when no answer came.
+    pub fn no_answer(why: NoAnswer) -> Self {
+        Self { status: None, authoritative: Authoritative::default(), inferred: Inferred::NoAnswer(why) }
+    }
 }
 
 /// What the server said, to be obeyed.
