@@ -248,9 +248,12 @@ impl Cell {
         if let Some(refusal) = &signal.authoritative.refusal {
             self.count_refusal(now, refusal.status, refusal.wait, &limits);
             match (refusal.wait, limits.reading.min_refusal_wait) {
+                // The reading gave it the least wait, because the server gave none.
+                (Some(wait), Some(least)) if wait == least => {
+                    self.pause.set_growing(now, least, limits.retry_after_limit);
+                }
                 (Some(wait), _) => self.pause.set(now, wait.min(limits.retry_after_limit)),
-                (None, Some(least)) => self.pause.set_growing(now, least, limits.retry_after_limit),
-                (None, None) => {}
+                (None, _) => {}
             }
         } else if started >= self.pause.until() && !matches!(signal.inferred, Inferred::NoAnswer(_)) {
             self.pause.served();
