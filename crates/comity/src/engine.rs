@@ -1,0 +1,181 @@
+//! What stands behind a pacer's lock: the table of scopes and the waiting requests.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use comity_core::limits::all::Grant;
+use comity_core::limits::{Limits, Route, Wait};
+use comity_core::schedule::{Attempted, Replay, Schedule, Ticket, Waiting};
+use comity_core::scope::{Rules, Target};
+use comity_core::time::Instant;
+use comity_store::{Memory, OwnLimits, RouteError, Store};
+use tokio::sync::oneshot;
+
+use crate::error::Delay;
+use crate::permit::Permit;
+
+/// The state of a pacer. Nobody awaits while holding its lock.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    pub(crate) memory: Memory,
+    pub(crate) schedule: Schedule,
+    pending: HashMap<Ticket, Pending, foldhash::fast::RandomState>,
+    sets: Vec<Arc<Limits>>,
+    next_place: u64,
+}
+
+/// A waiting request.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    pub(crate) owner: Owner,
+    pub(crate) request: Request,
+    pub(crate) route: Route,
+}
+
+/// What is kept of a request from queue to settlement.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
+    pub(crate) place: u64,
+    pub(crate) cost: u32,
+    pub(crate) replay: Replay,
+    pub(crate) attempted: Attempted,
+    pub(crate) queued: Instant,
+}
+
+/// Who gets the permit.
+#[derive(Debug)]
+pub(crate) enum Owner {
+    /// A future that waits for it.
+    Future(oneshot::Sender<Permit>),
+    /// A line, which knows the request by a tag.
+    Line(u64),
+}
+
+/// A request that was let start.
+#[derive(Debug)]
+pub(crate) struct Started {
+    pub(crate) owner: Owner,
+    pub(crate) request: Request,
+    pub(crate) route: Route,
+    pub(crate) grant: Grant,
+}
+
+impl Engine {
+    pub(crate) fn new(memory: Memory) -> Self {
+        Self { memory, schedule: Schedule::default(), pending: HashMap::default(), sets: Vec::new(), next_place: FIRST_PLACE }
+    }
+
+    /// A fresh place in the order of arrival.
+    pub(crate) fn place(&mut self) -> u64 {
+        self.next_place += 1;
+        self.next_place
+    }
+
+    /// Equal limits share a set (T5).
+    pub(crate) fn set_of(&mut self, limits: Limits) -> OwnLimits {
+        let set = self.sets.iter().position(|known| **known == limits).unwrap_or_else(|| {
+            self.sets.push(Arc::new(limits));
+            self.sets.len() - 1
+        });
+        OwnLimits { set: set as u32, limits: Arc::clone(&self.sets[set]) }
+    }
+
+    pub(crate) fn route(
+        &mut self,
+        now: Instant,
+        target: &Target<'_>,
+        own: Option<&OwnLimits>,
+    ) -> Result<Route, RouteError> {
+        self.memory.route(now, target, own)
+    }
+
+    /// Lets a request start at once, if nobody waits before it and all its scopes let it.
+    pub(crate) fn try_start(&mut self, now: Instant, route: &Route, cost: u32) -> Result<Grant, Wait> {
+        use comity_core::limits::all::Claim;
+        if self.schedule.others_wait(route) {
+            let wait = Wait {
+                until: self.schedule.deadline().unwrap_or(Instant::FAR),
+                scope: route.members()[0].scope,
+                because: comity_core::limits::Because::Order,
+            };
+            return Err(wait);
+        }
+        self.memory.claim(now, &Claim { members: route.members(), cost, asked: now })
+    }
+
+    pub(crate) fn enqueue(&mut self, now: Instant, pending: Pending, not_before: Option<Instant>) -> Ticket {
+        self.memory.pin(&pending.route);
+        let ticket = self.schedule.enqueue(
+            now,
+            Waiting {
+                route: pending.route.clone(),
+                cost: pending.request.cost,
+                place: pending.request.place,
+                not_before,
+            },
+        );
+        self.pending.insert(ticket, pending);
+        ticket
+    }
+
+    /// The next request that may start now, of those `wanted`; others that may are handed to `aside`.
+    pub(crate) fn next_start(&mut self, now: Instant) -> Option<Started> {
+        use comity_core::limits::all::Claim;
+        while let Some(attempt) = self.schedule.next(now) {
+            let claim = Claim { members: attempt.route.members(), cost: attempt.cost, asked: attempt.asked };
+            match self.memory.claim(now, &claim) {
+                Err(wait) => self.schedule.must_wait(&attempt, wait),
+                Ok(grant) => {
+                    let waited = self.schedule.started(&attempt);
+                    if let (true, Some(pending)) = (waited, self.pending.remove(&attempt.ticket)) {
+                        self.memory.unpin(&pending.route);
+                        let Pending { owner, mut request, route } = pending;
+                        request.attempted.attempts += 1;
+                        return Some(Started { owner, request, route, grant });
+                    }
+                    let effects = self.memory.release(now, attempt.route.members(), &grant);
+                    self.schedule.effects(attempt.route.members(), effects);
+                }
+            }
+        }
+        None
+    }
+
+    /// A request waits no more.
+    pub(crate) fn cancel(&mut self, ticket: Ticket) -> Option<Pending> {
+        self.schedule.cancel(ticket);
+        let pending = self.pending.remove(&ticket)?;
+        self.memory.unpin(&pending.route);
+        Some(pending)
+    }
+
+    /// Other rules from now on; those that wait are asked anew under them.
+    pub(crate) fn set_rules(&mut self, rules: Arc<Rules>) {
+        self.memory.set_rules(rules);
+        let memory = &mut self.memory;
+        self.schedule.reroute(|route| memory.reroute(route));
+        for pending in self.pending.values_mut() {
+            let route = memory.reroute(&pending.route);
+            memory.unpin(&pending.route);
+            memory.pin(&route);
+            pending.route = route;
+        }
+    }
+
+    /// Why a waiting request waits.
+    pub(crate) fn delay_of(&self, now: Instant, ticket: Ticket) -> Option<Delay> {
+        self.schedule.wait_of(ticket).map(|wait| self.delay(now, &wait))
+    }
+
+    /// A wait in words for people.
+    pub(crate) fn delay(&self, now: Instant, wait: &Wait) -> Delay {
+        Delay {
+            wait: (wait.until != Instant::FAR).then(|| wait.until.since(now)),
+            scope: self.memory.inspect(wait.scope).map_or_else(|| "this table".to_owned(), |(name, _)| name.to_owned()),
+            because: wait.because,
+        }
+    }
+}
+
+/// Below it is room for the places a scheduler gives out itself.
+const FIRST_PLACE: u64 = 1 << 48;
