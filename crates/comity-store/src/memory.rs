@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use comity_core::limits::all::{self, Begin, Cells, Claim, Effects, Grant, MOST_MEMBERS};
 use comity_core::limits::{Cell, Limits, Member, Part, Route, ScopeId, Wait};
+use comity_core::policy::Policy;
 use comity_core::scope::{HostKey, Rules, Target};
 use comity_core::signal::Signal;
 use comity_core::time::Instant;
@@ -119,7 +120,10 @@ impl Memory {
                     HostKey::new(target.name(), target.port).ok().map(|key| self.host_limits(&key, &target))
                 }
                 ScopeKind::Group => Some(self.rules.group(&name).unwrap_or_else(|| Arc::new(Limits::none()))),
-                ScopeKind::Narrowed | ScopeKind::Own => None,
+                ScopeKind::Narrowed => {
+                    Some(self.rules.narrowed_scope(&name).unwrap_or_else(|| Arc::new(Limits::none())))
+                }
+                ScopeKind::Own => None,
             };
             if let (Some(limits), Some(entry)) = (limits, &mut self.entries[slot]) {
                 entry.cell.set_limits(limits);
@@ -140,8 +144,11 @@ impl Memory {
             match self.entry(member.scope) {
                 Some(entry) if entry.kind == ScopeKind::Host => {
                     members.push(*member);
-                    if let Some(route) = &entry.route {
-                        members.extend(route.members().iter().filter(|m| m.scope != member.scope));
+                    let groups = entry.route.as_ref().map(Route::members).unwrap_or_default();
+                    for group in groups.iter().filter(|group| group.scope != member.scope) {
+                        // Where a narrower scope is taught, the groups are not.
+                        let part = if member.part == Part::Bound { Part::Bound } else { group.part };
+                        members.push(Member { scope: group.scope, part });
                     }
                 }
                 Some(entry) if entry.kind != ScopeKind::Group => members.push(*member),
@@ -210,12 +217,15 @@ impl Memory {
         now: Instant,
         name: &str,
         kind: ScopeKind,
+        keep: &[ScopeId],
         limits: impl FnOnce() -> Arc<Limits>,
     ) -> Result<ScopeId, RouteError> {
         if let Some(scope) = self.find(name) {
             return Ok(scope);
         }
-        if self.index.len() >= self.settings.most_scopes && !self.evict(now) {
+        // Groups are as many as the rules that were written for them, and no request goes without its groups.
+        let bounded = kind != ScopeKind::Group;
+        if bounded && self.index.len() >= self.settings.most_scopes && !self.evict(now, keep) {
             self.turned_away += 1;
             return Err(RouteError::Full(Wait::table_full(now.after(FULL_AGAIN))));
         }
@@ -238,14 +248,15 @@ impl Memory {
     }
 
     /// Drops one scope that is as new. Looks at a bounded number of them, going round.
-    fn evict(&mut self, now: Instant) -> bool {
+    fn evict(&mut self, now: Instant, keep: &[ScopeId]) -> bool {
         for _ in 0..self.entries.len().min(EVICTION_LOOKS) {
             self.hand = (self.hand + 1) % self.entries.len();
             let Some(entry) = &self.entries[self.hand] else { continue };
-            if entry.kind == ScopeKind::Group || entry.waiting > 0 || !entry.cell.is_as_new(now) {
+            let slot = self.hand as u32;
+            let kept = entry.kind == ScopeKind::Group || entry.waiting > 0 || keep.contains(&ScopeId(slot));
+            if kept || !entry.cell.is_as_new(now) {
                 continue;
             }
-            let slot = self.hand as u32;
             if let Ok(found) = self.index.find_entry(self.hasher.hash_one(&*entry.name), |other| *other == slot) {
                 found.remove();
             }
@@ -261,7 +272,7 @@ impl Memory {
             return Ok(scope);
         }
         let limits = self.host_limits(key, target);
-        let scope = self.intern(now, key.as_str(), ScopeKind::Host, || limits)?;
+        let scope = self.intern(now, key.as_str(), ScopeKind::Host, &[], || limits)?;
         let route = self.host_route(scope, key.as_str());
         if let Some(entry) = self.entry_mut(scope) {
             entry.route = Some(route);
@@ -276,7 +287,7 @@ impl Memory {
         for (name, limits) in self.rules.groups(&target).into_iter().take(MOST_MEMBERS - 2) {
             // A refusal teaches the groups a host is in, never `*` (T6).
             let part = if &*name.0 == "*" { Part::Bound } else { Part::Own };
-            if let Ok(scope) = self.intern(Instant::ZERO, &name.0, ScopeKind::Group, || limits) {
+            if let Ok(scope) = self.intern(Instant::ZERO, &name.0, ScopeKind::Group, &[], || limits) {
                 members.push(Member { scope, part });
             }
         }
@@ -318,15 +329,20 @@ impl Store for Memory {
         if narrowed.is_empty() && own.is_none() {
             return Ok(base);
         }
-        let mut members = Vec::with_capacity(base.members().len() + narrowed.len() + 1);
+        let mut members: Vec<Member> = Vec::with_capacity(base.members().len() + narrowed.len() + 1);
+        // None of the route's scopes makes room for the next.
+        let mut keep = vec![host];
         for (n, (name, limits)) in narrowed.into_iter().enumerate().take(MOST_MEMBERS / 2) {
-            let scope = self.intern(now, &name.0, ScopeKind::Narrowed, || limits)?;
+            let scope = self.intern(now, &name.0, ScopeKind::Narrowed, &keep, || limits)?;
+            keep.push(scope);
             members.push(Member { scope, part: if n == 0 { Part::Own } else { Part::Bound } });
         }
         let taught_elsewhere = !members.is_empty();
         if let Some(own) = own {
             let name = format!("{key} under limits {}", own.set);
-            let scope = self.intern(now, &name, ScopeKind::Own, || Arc::clone(&own.limits))?;
+            // What is learned is the host's, whoever's limits hold (T5).
+            let limits = || Arc::new(Limits { policy: Policy::Off, ..(*own.limits).clone() });
+            let scope = self.intern(now, &name, ScopeKind::Own, &keep, limits)?;
             members.push(Member { scope, part: Part::Bound });
         }
         for member in base.members() {

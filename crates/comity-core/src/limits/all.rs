@@ -75,9 +75,9 @@ pub fn claim(cells: &mut impl Cells, now: Instant, claim: &Claim<'_>) -> Result<
     let mut trials = 0;
     let mut late_by: Option<Duration> = None;
     for (n, member) in claim.members.iter().enumerate() {
-        let cell = cells.cell_mut(member.scope);
-        trials |= u16::from(cell.charge(now, claim.asked, claim.cost, member.part)) << n;
-        late_by = match (late_by, cell.late_by()) {
+        let charged = cells.cell_mut(member.scope).charge(now, claim.asked, claim.cost, member.part);
+        trials |= u16::from(charged.trial) << n;
+        late_by = match (late_by, charged.late_by) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
@@ -111,7 +111,7 @@ pub fn begin(cells: &mut impl Cells, now: Instant, members: &[Member], grant: &m
         return Begin::TooLate;
     }
     for member in members {
-        cells.cell_mut(member.scope).restamp(now);
+        cells.cell_mut(member.scope).restamp(now, grant.cost, member.part);
     }
     grant.start = now;
     Begin::Restamped
@@ -146,6 +146,7 @@ pub fn release(cells: &mut impl Cells, members: &[Member], grant: &Grant) -> Eff
     let mut effects = Effects::default();
     for (n, member) in members.iter().enumerate() {
         let trial = grant.trials >> n & 1 == 1;
+        let trial = trial.then_some(grant.start);
         let Effect { sooner, freed } = cells.cell_mut(member.scope).release(grant.cost, member.part, trial);
         effects.sooner |= u16::from(sooner) << n;
         effects.freed |= u16::from(freed) << n;

@@ -26,6 +26,8 @@ pub struct Cell {
     pause: Pause,
     crawl_delay: u64,
     in_flight: u32,
+    /// Requests in flight under limits that a caller brought: they take no place here, but keep the scope in the table.
+    guests: u32,
     learned: Learned,
     windows: Option<Box<Windows>>,
     quota: Option<Box<AdvertisedQuota>>,
@@ -62,6 +64,15 @@ pub(super) struct Effect {
     pub(super) freed: bool,
 }
 
+/// What a start cost a scope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Charged {
+    /// It is the trial after a pause.
+    pub(super) trial: bool,
+    /// How late it may be used; `None` where no spacing holds.
+    pub(super) late_by: Option<Duration>,
+}
+
 impl Cell {
     /// A scope nobody has asked yet.
     pub fn new(limits: Arc<Limits>) -> Self {
@@ -74,6 +85,7 @@ impl Cell {
             pause: Pause::default(),
             crawl_delay: 0,
             in_flight: 0,
+            guests: 0,
             windows: None,
             quota: None,
             tally: None,
@@ -105,7 +117,7 @@ impl Cell {
         Duration::from_nanos(self.crawl_delay)
     }
 
-    /// Requests in flight.
+    /// Requests in flight, each counted with its cost; those under limits that a caller brought are not counted here.
     pub fn in_flight(&self) -> u32 {
         self.in_flight
     }
@@ -143,7 +155,7 @@ impl Cell {
     /// How late a start may be used here; `None` where no spacing holds.
     pub fn late_by(&self) -> Option<Duration> {
         let interval = self.interval();
-        (!interval.is_zero()).then(|| if interval < DENSE { DENSE_LATE_BY } else { late_by(interval) })
+        (!interval.is_zero()).then(|| usable_late(interval))
     }
 
     /// Forgets what was learned, a pause and an advertised quota (T13).
@@ -174,8 +186,10 @@ impl Cell {
                 bind(until, Because::Window(window));
             }
             if let Some(most) = limits.in_flight
-                && self.in_flight.saturating_add(cost.min(most.get())) > most.get()
+                && self.in_flight > 0
+                && self.in_flight.saturating_add(cost) > most.get()
             {
+                // One that costs more than there are places starts alone.
                 bind(Instant::FAR, Because::InFlight(most.get()));
             }
         }
@@ -195,26 +209,41 @@ impl Cell {
         latest
     }
 
-    /// Charges a start; true where it is the trial after a pause.
-    pub(super) fn charge(&mut self, now: Instant, asked: Instant, cost: u32, part: Part) -> bool {
+    /// Charges a start.
+    pub(super) fn charge(&mut self, now: Instant, asked: Instant, cost: u32, part: Part) -> Charged {
         let limits = &*self.limits;
-        if part != Part::Learned {
+        let mut late_by = None;
+        if part == Part::Learned {
+            self.guests = self.guests.saturating_add(1);
+        } else {
             if !limits.interval.is_zero() {
-                self.spacing.charge(now, asked, limits.interval, cost);
+                let credit = self.spacing.charge(now, asked, limits.interval, cost);
+                late_by = Some(usable_late(limits.interval).saturating_sub(credit));
             }
             if !limits.windows.is_empty() {
                 self.windows.get_or_insert_default().charge(now, &limits.windows, cost);
             }
-            self.in_flight = self.in_flight.saturating_add(place(limits, cost));
+            self.in_flight = self.in_flight.saturating_add(cost);
         }
-        let pace = self.learned.interval().max(Duration::from_nanos(self.crawl_delay));
-        self.pace.charge(now, asked, pace, cost);
-        self.learned.started(now);
-        self.last_start = now;
+        let credit = self.pace.charge(now, asked, self.paced(), cost);
+        // It came to the head of its queue when it asked, or when the one before it started: at that instant it is booked
+        // and the host touched (P8, P11).
+        self.learned.started(asked.max(self.last_start).min(now));
+        let pace = self.paced();
+        if !pace.is_zero() {
+            let late = usable_late(pace).saturating_sub(credit);
+            late_by = Some(late_by.map_or(late, |other: Duration| other.min(late)));
+        }
+        self.last_start = self.last_start.max(now);
         if let Some(quota) = &mut self.quota {
             quota.charge(now, cost);
         }
-        self.pause.started()
+        Charged { trial: self.pause.started(), late_by }
+    }
+
+    /// The pace that was learned or declared.
+    fn paced(&self) -> Duration {
+        self.learned.interval().max(self.crawl_delay())
     }
 
     /// Whether another start was charged after `started`.
@@ -223,13 +252,15 @@ impl Cell {
     }
 
     /// The last start really happens only now.
-    pub(super) fn restamp(&mut self, now: Instant) {
-        self.spacing.restamp(now);
-        self.pace.restamp(now);
-        self.last_start = self.last_start.max(now);
-        if let Some(windows) = &mut self.windows {
-            windows.restamp(now);
+    pub(super) fn restamp(&mut self, now: Instant, cost: u32, part: Part) {
+        if part != Part::Learned {
+            self.spacing.restamp(now, self.limits.interval, cost);
+            if let Some(windows) = &mut self.windows {
+                windows.restamp(now, cost);
+            }
         }
+        self.pace.restamp(now, self.paced(), cost);
+        self.last_start = self.last_start.max(now);
     }
 
     /// Learns from an answer. Comes before [`Cell::release`]: a refusal teaches before its place is given up (T8).
@@ -250,7 +281,7 @@ impl Cell {
             match (refusal.wait, limits.reading.min_refusal_wait) {
                 // The reading gave it the least wait, because the server gave none.
                 (Some(wait), Some(least)) if wait == least => {
-                    self.pause.set_growing(now, least, limits.retry_after_limit);
+                    self.pause.set_growing(now, started, least, limits.retry_after_limit);
                 }
                 (Some(wait), _) => self.pause.set(now, wait.min(limits.retry_after_limit)),
                 (None, _) => {}
@@ -278,16 +309,20 @@ impl Cell {
         effect
     }
 
-    /// Gives a place back; `trial` where the request was the trial after a pause.
-    pub(super) fn release(&mut self, cost: u32, part: Part, trial: bool) -> Effect {
+    /// Gives a place back; `trial` is when it started where the request was the trial after a pause.
+    pub(super) fn release(&mut self, cost: u32, part: Part, trial: Option<Instant>) -> Effect {
         let mut effect = Effect::default();
-        if part != Part::Learned {
-            self.in_flight = self.in_flight.saturating_sub(place(&self.limits, cost));
+        if part == Part::Learned {
+            self.guests = self.guests.saturating_sub(1);
+        } else {
+            self.in_flight = self.in_flight.saturating_sub(cost);
             effect.freed = true;
         }
-        if trial {
-            effect.sooner |= self.pause.trial_is_out();
-            self.pause.trial_ended();
+        if let Some(started) = trial
+            && self.pause.trial_is_out()
+        {
+            self.pause.trial_ended(started);
+            effect.sooner |= !self.pause.trial_is_out();
         }
         effect
     }
@@ -302,6 +337,7 @@ impl Cell {
     pub fn is_as_new(&self, now: Instant) -> bool {
         let limits = &*self.limits;
         self.in_flight == 0
+            && self.guests == 0
             && self.crawl_delay == 0
             && self.spacing.is_over(now, limits.interval)
             && self.pace.is_over(now, self.learned.interval())
@@ -326,9 +362,9 @@ impl Cell {
     }
 }
 
-/// Places a request of this cost takes: never more than there are, so that a costly one can start alone.
-fn place(limits: &Limits, cost: u32) -> u32 {
-    limits.in_flight.map_or(cost, |most| cost.min(most.get()))
+/// How late a start may be used at this spacing.
+fn usable_late(interval: Duration) -> Duration {
+    if interval < DENSE { DENSE_LATE_BY } else { late_by(interval) }
 }
 
 fn outcome(signal: &Signal) -> Outcome {

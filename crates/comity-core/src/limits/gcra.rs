@@ -39,17 +39,20 @@ impl Gcra {
     }
 
     /// Charges a start at `now`. One that has waited since `asked` counts from when it was due, so that a timer's
-    /// lateness does not add up, but never from further back than [`late_by`].
-    pub fn charge(&mut self, now: Instant, asked: Instant, interval: Duration, cost: u32) {
+    /// lateness does not add up, but never from further back than [`late_by`]. Returns how far back it was counted: so
+    /// much less late may the start be used, or the two would close a gap twice.
+    pub fn charge(&mut self, now: Instant, asked: Instant, interval: Duration, cost: u32) -> Duration {
         let due = asked.max(now.before(late_by(interval))).min(now);
         let tat = if self.virtual_start == NEVER { due } else { self.virtual_start.after(interval) };
-        self.virtual_start = tat.max(due).after(interval.saturating_mul(cost.saturating_sub(1)));
+        let counted_from = tat.max(due);
+        self.virtual_start = counted_from.after(extra(interval, cost)).min(LAST);
+        now.since(counted_from)
     }
 
-    /// A start that was charged earlier really happens only now.
-    pub fn restamp(&mut self, now: Instant) {
+    /// A start of this cost that was charged earlier really happens only now.
+    pub fn restamp(&mut self, now: Instant, interval: Duration, cost: u32) {
         if self.virtual_start != NEVER {
-            self.virtual_start = self.virtual_start.max(now);
+            self.virtual_start = self.virtual_start.max(now.after(extra(interval, cost)).min(LAST));
         }
     }
 
@@ -65,7 +68,14 @@ pub fn late_by(interval: Duration) -> Duration {
     LEAST_LATE_BY.max(interval / 10)
 }
 
+/// Spacings that a cost above 1 takes beside its own.
+fn extra(interval: Duration, cost: u32) -> Duration {
+    interval.saturating_mul(cost.saturating_sub(1))
+}
+
 const NEVER: Instant = Instant::FAR;
+/// The last virtual start there can be: an absurd cost must not make the clock look new.
+const LAST: Instant = Instant::from_nanos(u64::MAX - 1);
 const LEAST_LATE_BY: Duration = Duration::from_millis(3);
 
 #[cfg(test)]
@@ -97,6 +107,22 @@ mod tests {
         let mut gcra = Gcra::default();
         gcra.charge(at(1000), at(1000), 100 * MS, 5);
         assert_eq!(gcra.earliest(100 * MS, 1), at(1500));
+    }
+
+    #[test]
+    fn a_late_start_of_some_cost_moves_all_its_spacings() {
+        let mut gcra = Gcra::default();
+        gcra.charge(at(1000), at(1000), 100 * MS, 5);
+        gcra.restamp(at(1050), 100 * MS, 5);
+        assert_eq!(gcra.earliest(100 * MS, 1), at(1550));
+    }
+
+    #[test]
+    fn an_absurd_cost_does_not_make_the_clock_look_new() {
+        let mut gcra = Gcra::default();
+        gcra.charge(at(1000), at(1000), Duration::from_secs(86_400), u32::MAX);
+        assert!(gcra.earliest(Duration::from_secs(86_400), 1) > at(1_000_000));
+        assert!(!gcra.is_over(at(1_000_000), Duration::from_secs(86_400)));
     }
 
     #[test]

@@ -30,8 +30,12 @@ impl Pause {
         self.restart = Restart::Due;
     }
 
-    /// A pause we choose because the server refused without saying for how long; it doubles each time (A41).
-    pub fn set_growing(&mut self, now: Instant, least: Duration, limit: Duration) {
+    /// A pause we choose because the server refused without saying for how long; it doubles each time (A41). A refusal of
+    /// a request that started before the pause ended says nothing new: a burst refused together teaches once (T8).
+    pub fn set_growing(&mut self, now: Instant, started: Instant, least: Duration, limit: Duration) {
+        if self.repeats > 0 && started < self.until {
+            return;
+        }
         let wait = least.saturating_mul(1u32 << self.repeats.min(20)).min(limit.max(least));
         self.repeats = self.repeats.saturating_add(1);
         self.set(now, wait);
@@ -62,9 +66,10 @@ impl Pause {
         self.repeats = 0;
     }
 
-    /// The trial ended without an answer of the host: the next start is a trial again.
-    pub fn trial_ended(&mut self) {
-        if self.restart == Restart::Out {
+    /// The trial that began at `started` ended without an answer of the host: the next start is a trial again. Not so
+    /// where another pause came since: its own trial is another.
+    pub fn trial_ended(&mut self, started: Instant) {
+        if self.restart == Restart::Out && started >= self.until {
             self.restart = Restart::Due;
         }
     }

@@ -50,6 +50,8 @@ impl Windows {
 
     /// Charges `cost` starts at `now`.
     pub fn charge(&mut self, now: Instant, windows: &[Window], cost: u32) {
+        // The log stays in order even where an argument goes back (field case E05).
+        let now = self.starts.back().map_or(now, |last| now.max(*last));
         let (most, longest) = windows
             .iter()
             .fold((0, Duration::ZERO), |(most, longest), w| (most.max(w.count.get()), longest.max(w.per)));
@@ -64,10 +66,10 @@ impl Windows {
         }
     }
 
-    /// The last start really happens only now.
-    pub fn restamp(&mut self, now: Instant) {
-        if let Some(last) = self.starts.back_mut() {
-            *last = now.max(*last);
+    /// The last start, of this cost, really happens only now.
+    pub fn restamp(&mut self, now: Instant, cost: u32) {
+        for start in self.starts.iter_mut().rev().take(cost as usize) {
+            *start = now.max(*start);
         }
     }
 
@@ -151,6 +153,25 @@ mod tests {
         for pair in starts.windows(11) {
             assert!(pair[10] - pair[0] >= 1010);
         }
+    }
+
+    #[test]
+    fn a_late_start_of_some_cost_leaves_the_window_late_with_all_of_it() {
+        let limit = windows(&["10:1"]);
+        let mut log = Windows::default();
+        log.charge(Instant::from_millis(0), &limit, 6);
+        log.restamp(Instant::from_millis(400), 6);
+        assert_eq!(log.earliest(&limit, 4), None);
+        assert_eq!(log.earliest(&limit, 5).map(|(at, _)| at), Some(Instant::from_millis(1400)));
+    }
+
+    #[test]
+    fn e05_the_log_stays_whole_when_time_goes_back() {
+        let limit = windows(&["2:1"]);
+        let mut log = Windows::default();
+        log.charge(Instant::from_millis(5000), &limit, 1);
+        log.charge(Instant::from_millis(1000), &limit, 1);
+        assert_eq!(log.earliest(&limit, 1).map(|(at, _)| at), Some(Instant::from_millis(6000)));
     }
 
     #[test]

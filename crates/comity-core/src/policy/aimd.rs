@@ -126,7 +126,7 @@ impl Aimd {
             Outcome::Neutral => return Change::None,
         }
         self.served = 0;
-        self.changed = now;
+        self.changed = self.changed.max(now);
         match self.interval.cmp(&before) {
             core::cmp::Ordering::Less => Change::Faster,
             core::cmp::Ordering::Equal => Change::None,

@@ -151,10 +151,10 @@ impl Learned {
         }
     }
 
-    /// A request starts.
-    pub fn started(&mut self, now: Instant) {
+    /// A request starts that came to the head of its queue at `asked`.
+    pub fn started(&mut self, asked: Instant) {
         if let Self::Pressure(pressure) = self {
-            pressure.started(now);
+            pressure.started(asked);
         }
     }
 

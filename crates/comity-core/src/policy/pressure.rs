@@ -32,7 +32,7 @@ impl Pressure {
         drained.pressure
     }
 
-    /// A navigation starts: it takes the spacing of the pressure before it, then adds its unit (P4, P6).
+    /// A navigation is booked that came to the head of its queue at `now`: it takes the spacing of the pressure before it, then adds its unit (P4, P6).
     pub fn started(&mut self, now: Instant) {
         self.drain(now);
         let spacing = LEAST_SPACING.saturating_mul(1 + u32::from(self.pressure) / 10).min(MOST_SPACING);
@@ -66,7 +66,7 @@ impl Pressure {
         let steps = now.since(self.drained).as_nanos() / DRAIN_STEP.as_nanos();
         if steps >= u128::from(self.pressure) {
             self.pressure = 0;
-            self.drained = now;
+            self.drained = self.drained.max(now);
         } else {
             self.pressure -= steps as u16;
             self.drained = self.drained.after(DRAIN_STEP * steps as u32);

@@ -28,10 +28,12 @@ use crate::time::Instant;
 pub struct Schedule {
     waiters: Slab<Waiter>,
     queues: Slab<Queue>,
-    by_route: HashMap<Route, u32>,
+    by_route: HashMap<Route, QueueId>,
     parked: HashMap<ScopeId, Parked>,
     /// Queues to try now, in order of arrival of their heads.
-    ready: BTreeSet<(u64, u32)>,
+    ready: BTreeSet<(u64, QueueId)>,
+    /// Queues whose head the store is being asked for.
+    trying: Vec<QueueId>,
     timers: BinaryHeap<Reverse<(Instant, ScopeId)>>,
     /// Waiters that may not be tried before an instant of their own (a retry after a fixed time).
     later: BTreeMap<(Instant, u64), Ticket>,
@@ -58,6 +60,10 @@ pub struct Ticket {
     generation: u32,
 }
 
+/// A queue's name. Like a ticket it never means its slot's next tenant, so that an answer of the store that comes late is
+/// not taken for another queue's.
+type QueueId = Ticket;
+
 /// The store should be asked for this request now.
 #[derive(Clone, Debug)]
 pub struct Attempt {
@@ -69,7 +75,7 @@ pub struct Attempt {
     pub cost: u32,
     /// Since when it has been waiting.
     pub asked: Instant,
-    queue: u32,
+    queue: QueueId,
 }
 
 #[derive(Debug)]
@@ -77,7 +83,7 @@ struct Waiter {
     place: u64,
     asked: Instant,
     cost: u32,
-    queue: u32,
+    queue: QueueId,
 }
 
 #[derive(Debug)]
@@ -91,18 +97,25 @@ struct Queue {
     wait: Option<Wait>,
     /// Waiters that will join it later.
     expected: u32,
+    /// Something changed while the store was asked: a wait it answers may be over already.
+    ask_anew: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
+    /// Nobody waits in it.
+    Idle,
+    /// Its head, at this place, is to be tried.
     Ready(u64),
+    /// The store is being asked for its head.
     Trying,
+    /// Its head, at this place, waits on a scope.
     Parked(ScopeId, u64),
 }
 
 #[derive(Debug)]
 struct Parked {
-    queues: BTreeSet<(u64, u32)>,
+    queues: BTreeSet<(u64, QueueId)>,
     wake: Instant,
     for_a_place: bool,
 }
@@ -126,7 +139,19 @@ impl Schedule {
     /// Whether others wait on one of these scopes, so that a newcomer must queue behind them.
     pub fn others_wait(&self, route: &Route) -> bool {
         !self.is_empty()
-            && (self.by_route.contains_key(route) || route.members().iter().any(|m| self.parked.contains_key(&m.scope)))
+            && (self.by_route.contains_key(route)
+                || route.members().iter().any(|m| self.parked.contains_key(&m.scope))
+                || self
+                    .ready
+                    .iter()
+                    .map(|(_, queue)| queue)
+                    .chain(&self.trying)
+                    .any(|queue| self.shares(*queue, route)))
+    }
+
+    fn shares(&self, queue: QueueId, route: &Route) -> bool {
+        let on = |member: &Member| route.members().iter().any(|other| other.scope == member.scope);
+        self.queues.get(queue).is_some_and(|queue| queue.route.members().iter().any(on))
     }
 
     /// How many wait for a route.
@@ -136,7 +161,7 @@ impl Schedule {
 
     /// Why the head of a waiter's queue waits; `None` where it was not asked yet or the ticket is not waiting.
     pub fn wait_of(&self, ticket: Ticket) -> Option<Wait> {
-        let waiter = self.waiters.get_at(ticket)?;
+        let waiter = self.waiters.get(ticket)?;
         let queue = self.queues.get(waiter.queue)?;
         let mut wait = queue.wait?;
         if queue.waiting.first_key_value().is_some_and(|(place, _)| *place != waiter.place) {
@@ -150,7 +175,7 @@ impl Schedule {
         let Waiting { route, cost, place, not_before } = waiting;
         let queue = self.queue_of(route);
         let asked = not_before.unwrap_or(now).max(now);
-        let ticket = self.waiters.insert_at(Waiter { place, asked, cost, queue });
+        let ticket = self.waiters.insert(Waiter { place, asked, cost, queue });
         if asked > now {
             self.later.insert((asked, place), ticket);
             self.expect(queue, 1);
@@ -167,7 +192,7 @@ impl Schedule {
         {
             let (_, place) = *entry.key();
             let ticket = entry.remove();
-            if let Some(queue) = self.waiters.get_at(ticket).map(|waiter| waiter.queue) {
+            if let Some(queue) = self.waiters.get(ticket).map(|waiter| waiter.queue) {
                 self.expect(queue, -1);
                 self.join(queue, place, ticket);
             }
@@ -182,7 +207,6 @@ impl Schedule {
         }
         while let Some((place, queue_at)) = self.ready.pop_first() {
             let Some(queue) = self.queues.get_mut(queue_at) else { continue };
-            queue.state = State::Trying;
             let members = queue.route.members();
             let earlier = |member: &&Member| {
                 self.parked.get(&member.scope).and_then(|p| p.queues.first()).is_some_and(|(first, _)| *first < place)
@@ -195,7 +219,10 @@ impl Schedule {
                 continue;
             }
             let Some((_, ticket)) = queue.waiting.first_key_value() else { continue };
-            let Some(waiter) = self.waiters.get_at(*ticket) else { continue };
+            let Some(waiter) = self.waiters.get(*ticket) else { continue };
+            queue.state = State::Trying;
+            queue.ask_anew = false;
+            self.trying.push(queue_at);
             self.attempts += 1;
             return Some(Attempt {
                 ticket: *ticket,
@@ -210,19 +237,21 @@ impl Schedule {
 
     /// The store let it start. False where it was cancelled meanwhile: the grant must be given back.
     pub fn started(&mut self, attempt: &Attempt) -> bool {
-        let waiter = self.waiters.remove_at(attempt.ticket);
-        let Some(queue) = self.queues.get_mut(attempt.queue) else { return waiter.is_some() };
+        let waiter = self.waiters.remove(attempt.ticket);
         if let Some(waiter) = &waiter {
-            queue.waiting.remove(&waiter.place);
-        }
-        let woken_by = queue.woken_by.take();
-        match (queue.waiting.first_key_value(), woken_by) {
-            (None, _) => self.drop_queue_if_idle(attempt.queue),
-            (Some(_), Some(scope)) => self.park(attempt.queue, scope),
-            (Some((place, _)), None) => {
-                queue.state = State::Ready(*place);
-                self.ready.insert((*place, attempt.queue));
+            if waiter.queue == attempt.queue {
+                if let Some(queue) = self.queues.get_mut(waiter.queue) {
+                    queue.waiting.remove(&waiter.place);
+                }
+            } else {
+                // The rules changed meanwhile, and it waited in another queue.
+                self.leave(waiter);
             }
+        }
+        let Some(woken_by) = self.tried(attempt) else { return waiter.is_some() };
+        match (woken_by, self.head(attempt.queue)) {
+            (Some(scope), Some(_)) => self.park(attempt.queue, scope),
+            _ => self.make_ready_or_drop(attempt.queue),
         }
         self.pass_on(woken_by, None);
         waiter.is_some()
@@ -230,51 +259,67 @@ impl Schedule {
 
     /// The store let it wait.
     pub fn must_wait(&mut self, attempt: &Attempt, wait: Wait) {
+        let Some(woken_by) = self.tried(attempt) else { return };
+        let head = self.head(attempt.queue);
         let Some(queue) = self.queues.get_mut(attempt.queue) else { return };
-        let woken_by = queue.woken_by.take();
-        if queue.waiting.is_empty() {
-            self.drop_queue_if_idle(attempt.queue);
-        } else {
-            queue.wait = Some(wait);
-            self.park(attempt.queue, wait.scope);
-            self.set_timer(wait.scope, wait.until, matches!(wait.because, Because::InFlight(_)));
+        if head != Some(attempt.ticket) || queue.ask_anew {
+            // The answer is not the head's, or it is out of date.
+            self.make_ready_or_drop(attempt.queue);
+            self.pass_on(woken_by, None);
+            return;
         }
+        queue.wait = Some(wait);
+        self.park(attempt.queue, wait.scope);
+        self.set_timer(wait.scope, wait.until, matches!(wait.because, Because::InFlight(_)));
         self.pass_on(woken_by, Some(wait.scope));
+    }
+
+    /// The store has answered. Gives what woke the queue; `None` where the queue is gone, because the rules changed.
+    fn tried(&mut self, attempt: &Attempt) -> Option<Option<ScopeId>> {
+        let queue = self.queues.get_mut(attempt.queue)?;
+        queue.state = State::Idle;
+        let woken_by = queue.woken_by.take();
+        self.trying.retain(|queue| *queue != attempt.queue);
+        Some(woken_by)
     }
 
     /// A request waits no more. False where it was not waiting (any more).
     pub fn cancel(&mut self, ticket: Ticket) -> bool {
-        let Some(waiter) = self.waiters.remove_at(ticket) else { return false };
+        let Some(waiter) = self.waiters.remove(ticket) else { return false };
         if self.later.remove(&(waiter.asked, waiter.place)).is_some() {
             self.expect(waiter.queue, -1);
             self.drop_queue_if_idle(waiter.queue);
-            return true;
-        }
-        let Some(queue) = self.queues.get_mut(waiter.queue) else { return true };
-        let was_head = queue.waiting.first_key_value().is_some_and(|(place, _)| *place == waiter.place);
-        queue.waiting.remove(&waiter.place);
-        if was_head {
-            let state = queue.state;
-            self.unplace(waiter.queue);
-            if self.queues.get(waiter.queue).is_some_and(|queue| queue.waiting.is_empty()) {
-                self.drop_queue_if_idle(waiter.queue);
-            } else if state != State::Trying {
-                self.make_ready(waiter.queue);
-            }
-            if let State::Parked(scope, _) = state {
-                // What held the cancelled request back (its cost, say) need not hold back the next.
-                self.wake(scope);
-            }
+        } else {
+            self.leave(&waiter);
         }
         true
     }
 
+    fn leave(&mut self, waiter: &Waiter) {
+        let Some(queue) = self.queues.get_mut(waiter.queue) else { return };
+        let was_head = queue.waiting.first_key_value().is_some_and(|(place, _)| *place == waiter.place);
+        queue.waiting.remove(&waiter.place);
+        let state = queue.state;
+        if !was_head || state == State::Trying {
+            return;
+        }
+        self.unplace(waiter.queue);
+        self.make_ready_or_drop(waiter.queue);
+        if let State::Parked(scope, _) = state {
+            // What held the cancelled request back (its cost, say) need not hold back the next.
+            self.wake(scope);
+        }
+    }
+
     /// What an answer, or a place given back, did to the scopes of a request.
     pub fn effects(&mut self, members: &[Member], effects: Effects) {
-        if effects.sooner | effects.freed == 0 || self.parked.is_empty() {
+        if effects.sooner | effects.freed == 0 {
             return;
         }
         for (n, member) in members.iter().enumerate() {
+            if (effects.sooner | effects.freed) >> n & 1 == 1 {
+                self.ask_anew(Some(member.scope));
+            }
             let Some(parked) = self.parked.get(&member.scope) else { continue };
             let sooner = effects.sooner >> n & 1 == 1;
             if sooner || (effects.freed >> n & 1 == 1 && parked.for_a_place) {
@@ -291,28 +336,42 @@ impl Schedule {
                 self.wake(scope);
             }
         }
-        let queues: Vec<u32> = self.ready.iter().map(|(_, queue)| *queue).collect();
-        for queue in queues {
-            if let Some(queue) = self.queues.get_mut(queue) {
+        for (_, queue) in &self.ready {
+            if let Some(queue) = self.queues.get_mut(*queue) {
                 queue.woken_by = None;
+            }
+        }
+        self.ask_anew(None);
+    }
+
+    /// What the store is being asked now it may have answered before a change: of this scope, or of all.
+    fn ask_anew(&mut self, scope: Option<ScopeId>) {
+        for queue in &self.trying {
+            if let Some(queue) = self.queues.get_mut(*queue)
+                && scope.is_none_or(|scope| queue.route.members().iter().any(|member| member.scope == scope))
+            {
+                queue.ask_anew = true;
             }
         }
     }
 
     /// The rules changed: every waiting request gets its new route, keeps its place, and is asked anew.
     pub fn reroute(&mut self, mut new_route: impl FnMut(&Route) -> Route) {
-        let queues = core::mem::take(&mut self.queues);
+        let old_queues: Vec<QueueId> = self.queues.iter().map(|(id, _)| id).collect();
+        let old_queues: HashMap<QueueId, Queue> =
+            old_queues.into_iter().filter_map(|id| Some((id, self.queues.remove(id)?))).collect();
         self.by_route.clear();
         self.parked.clear();
         self.ready.clear();
+        self.trying.clear();
         self.timers.clear();
         let later: BTreeSet<Ticket> = self.later.values().copied().collect();
         for (ticket, old_queue) in
             self.waiters.iter().map(|(ticket, waiter)| (ticket, waiter.queue)).collect::<Vec<_>>()
         {
-            let Some(old) = queues.get(old_queue) else { continue };
+            let Some(old) = old_queues.get(&old_queue) else { continue };
             let queue = self.queue_of(new_route(&old.route));
-            let Some(waiter) = self.waiters.get_at_mut(ticket) else { continue };
+            let Some(waiter) = self.waiters.get_mut(ticket) else { continue };
             waiter.queue = queue;
             let place = waiter.place;
             if later.contains(&ticket) { self.expect(queue, 1) } else { self.join(queue, place, ticket) }
@@ -334,63 +393,70 @@ impl Schedule {
         [timer, later].into_iter().flatten().min()
     }
 
-    fn queue_of(&mut self, route: Route) -> u32 {
+    fn queue_of(&mut self, route: Route) -> QueueId {
         if let Some(queue) = self.by_route.get(&route) {
             return *queue;
         }
         let queue = self.queues.insert(Queue {
             route: route.clone(),
             waiting: BTreeMap::new(),
-            state: State::Trying,
+            state: State::Idle,
             woken_by: None,
             wait: None,
             expected: 0,
+            ask_anew: false,
         });
         self.by_route.insert(route, queue);
         queue
     }
 
-    fn expect(&mut self, queue_at: u32, change: i32) {
+    fn expect(&mut self, queue_at: QueueId, change: i32) {
         if let Some(queue) = self.queues.get_mut(queue_at) {
             queue.expected = queue.expected.saturating_add_signed(change);
         }
     }
 
-    fn join(&mut self, queue_at: u32, place: u64, ticket: Ticket) {
+    fn join(&mut self, queue_at: QueueId, place: u64, ticket: Ticket) {
         let Some(queue) = self.queues.get_mut(queue_at) else { return };
         let head = queue.waiting.first_key_value().map(|(place, _)| *place);
         queue.waiting.insert(place, ticket);
         if head.is_some_and(|head| head < place) {
             return;
         }
-        if head.is_none() && queue.state == State::Trying || queue.state != State::Trying {
+        if queue.state != State::Trying {
             self.unplace(queue_at);
-            self.make_ready(queue_at);
+            self.make_ready_or_drop(queue_at);
         }
     }
 
-    fn make_ready(&mut self, queue_at: u32) {
-        if let Some(queue) = self.queues.get_mut(queue_at)
-            && let Some((place, _)) = queue.waiting.first_key_value()
-        {
-            queue.state = State::Ready(*place);
-            self.ready.insert((*place, queue_at));
+    fn head(&self, queue_at: QueueId) -> Option<Ticket> {
+        self.queues.get(queue_at)?.waiting.first_key_value().map(|(_, ticket)| *ticket)
+    }
+
+    fn make_ready_or_drop(&mut self, queue_at: QueueId) {
+        let Some(queue) = self.queues.get_mut(queue_at) else { return };
+        match queue.waiting.first_key_value() {
+            Some((place, _)) => {
+                queue.state = State::Ready(*place);
+                self.ready.insert((*place, queue_at));
+            }
+            None => self.drop_queue_if_idle(queue_at),
         }
     }
 
     /// Takes a queue out of wherever it waits.
-    fn unplace(&mut self, queue_at: u32) {
+    fn unplace(&mut self, queue_at: QueueId) {
         let Some(queue) = self.queues.get_mut(queue_at) else { return };
         match queue.state {
-            State::Trying => {}
+            State::Idle | State::Trying => {}
             State::Ready(place) => {
                 self.ready.remove(&(place, queue_at));
                 let woken_by = queue.woken_by.take();
-                queue.state = State::Trying;
+                queue.state = State::Idle;
                 self.pass_on(woken_by, None);
             }
             State::Parked(scope, place) => {
-                queue.state = State::Trying;
+                queue.state = State::Idle;
                 if let Some(parked) = self.parked.get_mut(&scope) {
                     parked.queues.remove(&(place, queue_at));
                     if parked.queues.is_empty() {
@@ -401,7 +467,7 @@ impl Schedule {
         }
     }
 
-    fn park(&mut self, queue_at: u32, scope: ScopeId) {
+    fn park(&mut self, queue_at: QueueId, scope: ScopeId) {
         let Some(queue) = self.queues.get_mut(queue_at) else { return };
         let Some((place, _)) = queue.waiting.first_key_value() else { return };
         queue.state = State::Parked(scope, *place);
@@ -449,9 +515,9 @@ impl Schedule {
         }
     }
 
-    fn drop_queue_if_idle(&mut self, queue_at: u32) {
+    fn drop_queue_if_idle(&mut self, queue_at: QueueId) {
         let Some(queue) = self.queues.get(queue_at) else { return };
-        if !queue.waiting.is_empty() || queue.expected > 0 {
+        if !queue.waiting.is_empty() || queue.expected > 0 || queue.state == State::Trying {
             return;
         }
         self.unplace(queue_at);

@@ -23,11 +23,7 @@ impl<T> Slab<T> {
         self.slots.len() - self.free.len()
     }
 
-    pub(super) fn insert(&mut self, value: T) -> u32 {
-        self.insert_at(value).slot
-    }
-
-    pub(super) fn insert_at(&mut self, value: T) -> Ticket {
+    pub(super) fn insert(&mut self, value: T) -> Ticket {
         match self.free.pop() {
             Some(slot) => {
                 let (generation, place) = &mut self.slots[slot as usize];
@@ -42,19 +38,11 @@ impl<T> Slab<T> {
         }
     }
 
-    pub(super) fn get(&self, slot: u32) -> Option<&T> {
-        self.slots.get(slot as usize)?.1.as_ref()
-    }
-
-    pub(super) fn get_mut(&mut self, slot: u32) -> Option<&mut T> {
-        self.slots.get_mut(slot as usize)?.1.as_mut()
-    }
-
-    pub(super) fn get_at(&self, ticket: Ticket) -> Option<&T> {
+    pub(super) fn get(&self, ticket: Ticket) -> Option<&T> {
         self.slots.get(ticket.slot as usize).filter(|(generation, _)| *generation == ticket.generation)?.1.as_ref()
     }
 
-    pub(super) fn get_at_mut(&mut self, ticket: Ticket) -> Option<&mut T> {
+    pub(super) fn get_mut(&mut self, ticket: Ticket) -> Option<&mut T> {
         self.slots.get_mut(ticket.slot as usize).filter(|(generation, _)| *generation == ticket.generation)?.1.as_mut()
     }
 
@@ -64,16 +52,10 @@ impl<T> Slab<T> {
         })
     }
 
-    pub(super) fn remove(&mut self, slot: u32) -> Option<T> {
-        let value = self.slots.get_mut(slot as usize)?.1.take();
-        if value.is_some() {
-            self.free.push(slot);
-        }
+    pub(super) fn remove(&mut self, ticket: Ticket) -> Option<T> {
+        self.get(ticket)?;
+        let value = self.slots.get_mut(ticket.slot as usize)?.1.take();
+        self.free.push(ticket.slot);
         value
-    }
-
-    pub(super) fn remove_at(&mut self, ticket: Ticket) -> Option<T> {
-        self.get_at(ticket)?;
-        self.remove(ticket.slot)
     }
 }

@@ -123,6 +123,11 @@ impl Narrowing {
         path_covered && identity_covered
     }
 
+    /// Whether each identity has this part by itself.
+    pub fn is_every_identity(&self) -> bool {
+        self.identity.as_deref() == Some("*")
+    }
+
     /// Whether nothing is narrowed.
     pub fn is_whole(&self) -> bool {
         self.path.is_none() && self.identity.is_none()

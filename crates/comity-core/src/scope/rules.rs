@@ -16,7 +16,7 @@ use crate::limits::{Limits, Partial};
 pub struct Rules {
     hosts: HashMap<Box<str>, Entry>,
     groups: HashMap<Box<str>, Entry>,
-    all: Option<Arc<Limits>>,
+    all: Said,
     default: Arc<Limits>,
     base: Limits,
     template: Partial,
@@ -143,7 +143,7 @@ impl Rules {
                 }
             }
         }
-        if let Some(limits) = &self.all {
+        if let Some(limits) = &self.all.limits {
             found.push((ScopeName("*".into()), Arc::clone(limits)));
         }
         found
@@ -151,13 +151,19 @@ impl Rules {
 
     /// The narrowed scopes (path prefix, identity) a request falls under, the narrowest first.
     pub fn narrowed(&self, key: &HostKey, target: &Target<'_>) -> Vec<(ScopeName, Arc<Limits>)> {
-        let mut found = Vec::new();
+        let mut found: Vec<(ScopeName, Arc<Limits>)> = Vec::new();
         let mut collect = |entry: Option<&Entry>, site: &str| {
             for (narrowing, said) in entry.map(|entry| entry.narrowed.as_slice()).unwrap_or_default() {
-                if let Some(limits) = &said.limits
-                    && narrowing.covers(target.path, target.identity)
-                {
-                    found.push((ScopeName(narrowed_name(site, narrowing, target.identity)), Arc::clone(limits)));
+                let Some(limits) = &said.limits else { continue };
+                if !narrowing.covers(target.path, target.identity) {
+                    continue;
+                }
+                let name = ScopeName(narrowed_name(site, narrowing, target.identity));
+                match found.iter_mut().find(|(known, _)| *known == name) {
+                    // One identity's scope is the same by its own rule and by the one for every identity; its own holds.
+                    Some(known) if !narrowing.is_every_identity() => known.1 = Arc::clone(limits),
+                    Some(_) => {}
+                    None => found.push((name, Arc::clone(limits))),
                 }
             }
         };
@@ -175,8 +181,26 @@ impl Rules {
     pub fn group(&self, name: &str) -> Option<Arc<Limits>> {
         match name.strip_prefix("*.") {
             Some(domain) => self.groups.get(domain)?.whole.limits.clone(),
-            None => self.all.clone(),
+            None => self.all.limits.clone(),
         }
+    }
+
+    /// The limits of a narrowed scope by its name (`example.org/api`, `example.org#gold`).
+    pub fn narrowed_scope(&self, name: &str) -> Option<Arc<Limits>> {
+        let pattern = Pattern::parse(name).ok()?;
+        let entry = match &pattern.site {
+            Site::All => return None,
+            Site::Group(domain) => self.groups.get(domain.as_str())?,
+            Site::Host(host) => self.hosts.get(host.as_str())?,
+        };
+        let named = |every: bool| {
+            entry.narrowed.iter().find(|(narrowing, _)| {
+                narrowing.path == pattern.narrowing.path
+                    && (narrowing.identity == pattern.narrowing.identity && !every
+                        || narrowing.is_every_identity() && every && pattern.narrowing.identity.is_some())
+            })
+        };
+        named(false).or_else(|| named(true))?.1.limits.clone()
     }
 
     /// Whether any rule is narrowed, so that paths and identities must be looked at.
@@ -221,7 +245,7 @@ impl RulesBuilder {
         let mut rules = Rules {
             hosts: HashMap::new(),
             groups: HashMap::new(),
-            all: None,
+            all: Said::default(),
             default: Arc::new(self.template.over(&self.base)),
             base: self.base.clone(),
             template: self.template.clone(),
@@ -245,7 +269,7 @@ impl Rules {
     fn add(&mut self, pattern: &Pattern, partial: &Partial, preset: bool) {
         let entry = match &pattern.site {
             Site::All => {
-                self.all = Some(Arc::new(partial.over(&Limits::none())));
+                self.all.add(partial, preset);
                 return;
             }
             Site::Group(domain) => self.groups.entry(domain.as_str().into()).or_default(),
@@ -276,6 +300,7 @@ impl Rules {
                 entry.whole.resolve(|| self.template.over(&self.base), &fallback);
             }
         }
+        self.all.resolve(Limits::none, &Said::default());
         for entry in self.groups.values_mut() {
             entry.whole.resolve(|| self.base.group(), &Said::default());
         }

@@ -1,0 +1,16 @@
+//! The behaviours of the core, in virtual time. Every test bears the name of the behaviour or field case it shows.
+
+#[path = "../world/mod.rs"]
+mod world;
+
+mod aimd;
+mod cells;
+mod names;
+mod order;
+mod pauses;
+mod pressure;
+mod properties;
+mod queues;
+mod refusals;
+mod retries;
+mod vectors;
