@@ -26,8 +26,18 @@ pub struct Claim<'a> {
     pub members: &'a [Member],
     /// What it costs; 1 for most.
     pub cost: u32,
-    /// Since when it has been waiting, so that a timer's lateness is not charged to it.
+    /// When it was asked for: the instant it came to its queue.
     pub asked: Instant,
+    /// When it was due: what its timer was set for, or now where none was. So a timer's lateness is not charged to it, and
+    /// a wait that a place or an answer ended is not taken for lateness.
+    pub due: Instant,
+}
+
+impl<'a> Claim<'a> {
+    /// A request that has not waited.
+    pub fn at_once(members: &'a [Member], cost: u32, now: Instant) -> Self {
+        Self { members, cost, asked: now, due: now }
+    }
 }
 
 /// The right to start one request.
@@ -75,7 +85,7 @@ pub fn claim(cells: &mut impl Cells, now: Instant, claim: &Claim<'_>) -> Result<
     let mut trials = 0;
     let mut late_by: Option<Duration> = None;
     for (n, member) in claim.members.iter().enumerate() {
-        let charged = cells.cell_mut(member.scope).charge(now, claim.asked, claim.cost, member.part);
+        let charged = cells.cell_mut(member.scope).charge(now, claim, member.part);
         trials |= u16::from(charged.trial) << n;
         late_by = match (late_by, charged.late_by) {
             (Some(a), Some(b)) => Some(a.min(b)),

@@ -3,6 +3,7 @@
 use core::time::Duration;
 use std::sync::Arc;
 
+use super::all::Claim;
 use super::gcra::Gcra;
 use super::pause::Pause;
 use super::quota::AdvertisedQuota;
@@ -210,14 +211,15 @@ impl Cell {
     }
 
     /// Charges a start.
-    pub(super) fn charge(&mut self, now: Instant, asked: Instant, cost: u32, part: Part) -> Charged {
+    pub(super) fn charge(&mut self, now: Instant, claim: &Claim<'_>, part: Part) -> Charged {
+        let Claim { cost, asked, due, .. } = *claim;
         let limits = &*self.limits;
         let mut late_by = None;
         if part == Part::Learned {
             self.guests = self.guests.saturating_add(1);
         } else {
             if !limits.interval.is_zero() {
-                let credit = self.spacing.charge(now, asked, limits.interval, cost);
+                let credit = self.spacing.charge(now, due, limits.interval, cost);
                 late_by = Some(usable_late(limits.interval).saturating_sub(credit));
             }
             if !limits.windows.is_empty() {
@@ -225,7 +227,7 @@ impl Cell {
             }
             self.in_flight = self.in_flight.saturating_add(cost);
         }
-        let credit = self.pace.charge(now, asked, self.paced(), cost);
+        let credit = self.pace.charge(now, due, self.paced(), cost);
         // It came to the head of its queue when it asked, or when the one before it started: at that instant it is booked
         // and the host touched (P8, P11).
         self.learned.started(asked.max(self.last_start).min(now));

@@ -38,11 +38,11 @@ impl Gcra {
         self.virtual_start.after(interval).before(tolerance)
     }
 
-    /// Charges a start at `now`. One that has waited since `asked` counts from when it was due, so that a timer's
+    /// Charges a start at `now`. One that was due before counts from then, so that a timer's
     /// lateness does not add up, but never from further back than [`late_by`]. Returns how far back it was counted: so
     /// much less late may the start be used, or the two would close a gap twice.
-    pub fn charge(&mut self, now: Instant, asked: Instant, interval: Duration, cost: u32) -> Duration {
-        let due = asked.max(now.before(late_by(interval))).min(now);
+    pub fn charge(&mut self, now: Instant, due: Instant, interval: Duration, cost: u32) -> Duration {
+        let due = due.max(now.before(late_by(interval))).min(now);
         let tat = if self.virtual_start == NEVER { due } else { self.virtual_start.after(interval) };
         let counted_from = tat.max(due);
         self.virtual_start = counted_from.after(extra(interval, cost)).min(LAST);
@@ -132,7 +132,7 @@ mod tests {
         for n in 1..=1000 {
             let due = gcra.earliest(20 * MS, 1);
             assert_eq!(due, at(20 * n), "start {n}");
-            gcra.charge(due.after(2 * MS), at(0), 20 * MS, 1);
+            gcra.charge(due.after(2 * MS), due, 20 * MS, 1);
         }
     }
 

@@ -31,7 +31,7 @@ pub enum Policy {
     Aimd(AimdSettings),
     /// Refusals alone teach (T7–T9).
     Refusal {
-        /// The pace is never faster than this.
+        /// The interval that holds anyhow: what is learned begins there, and comes back to it.
         floor: Duration,
     },
 }
@@ -106,6 +106,7 @@ impl Policy {
     pub fn bounded_by(&self, interval: Duration) -> Self {
         match self {
             Self::Aimd(settings) => Self::Aimd(settings.bounded_by(interval)),
+            Self::Refusal { .. } => Self::Refusal { floor: interval },
             other => other.clone(),
         }
     }

@@ -30,7 +30,8 @@ impl Refused {
             Outcome::Refused { advised: true } | Outcome::NoAnswer => Change::None,
             Outcome::Refused { advised: false } => {
                 self.changed = self.changed.max(now);
-                self.interval = (self.interval * 2).max(nanos(FIRST_INTERVAL)).min(nanos(CEILING)).max(nanos(floor));
+                let doubled = self.interval.max(nanos(floor)).saturating_mul(2);
+                self.interval = doubled.max(nanos(FIRST_INTERVAL)).min(nanos(CEILING)).max(nanos(floor));
                 Change::Slower
             }
             Outcome::Served | Outcome::Neutral | Outcome::ServerError => {
@@ -38,7 +39,7 @@ impl Refused {
                     return Change::None;
                 }
                 self.interval = self.interval * 9 / 10;
-                if self.interval < nanos(LEAST) {
+                if self.interval < nanos(LEAST).max(nanos(floor)) {
                     self.interval = 0;
                 }
                 Change::Faster

@@ -73,8 +73,10 @@ pub struct Attempt {
     pub route: Route,
     /// What it costs.
     pub cost: u32,
-    /// Since when it has been waiting.
+    /// When it came to its queue.
     pub asked: Instant,
+    /// When it was due: what the timer that woke it was set for, or now.
+    pub due: Instant,
     queue: QueueId,
 }
 
@@ -91,14 +93,21 @@ struct Queue {
     route: Route,
     waiting: BTreeMap<u64, Ticket>,
     state: State,
-    /// The scope that woke it, which wakes the next when this one has been served.
-    woken_by: Option<ScopeId>,
+    /// What woke it, and wakes the next when this one has been served.
+    woken_by: Option<Woken>,
     /// Why its head waited when it was last asked.
     wait: Option<Wait>,
     /// Waiters that will join it later.
     expected: u32,
     /// Something changed while the store was asked: a wait it answers may be over already.
     ask_anew: bool,
+}
+
+/// A scope wakes those that wait on it, at the instant its timer was set for where it was a timer.
+#[derive(Clone, Copy, Debug)]
+struct Woken {
+    scope: ScopeId,
+    due: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -202,7 +211,7 @@ impl Schedule {
         {
             self.timers.pop();
             if self.parked.get(&scope).is_some_and(|parked| parked.wake == at) {
-                self.wake(scope);
+                self.wake(scope, Some(at));
             }
         }
         while let Some((place, queue_at)) = self.ready.pop_first() {
@@ -229,6 +238,7 @@ impl Schedule {
                 route: queue.route.clone(),
                 cost: waiter.cost,
                 asked: waiter.asked,
+                due: queue.woken_by.and_then(|woken| woken.due).unwrap_or(now),
                 queue: queue_at,
             });
         }
@@ -250,7 +260,7 @@ impl Schedule {
         }
         let Some(woken_by) = self.tried(attempt) else { return waiter.is_some() };
         match (woken_by, self.head(attempt.queue)) {
-            (Some(scope), Some(_)) => self.park(attempt.queue, scope),
+            (Some(woken), Some(_)) => self.park(attempt.queue, woken.scope),
             _ => self.make_ready_or_drop(attempt.queue),
         }
         self.pass_on(woken_by, None);
@@ -275,7 +285,7 @@ impl Schedule {
     }
 
     /// The store has answered. Gives what woke the queue; `None` where the queue is gone, because the rules changed.
-    fn tried(&mut self, attempt: &Attempt) -> Option<Option<ScopeId>> {
+    fn tried(&mut self, attempt: &Attempt) -> Option<Option<Woken>> {
         let queue = self.queues.get_mut(attempt.queue)?;
         queue.state = State::Idle;
         let woken_by = queue.woken_by.take();
@@ -307,7 +317,7 @@ impl Schedule {
         self.make_ready_or_drop(waiter.queue);
         if let State::Parked(scope, _) = state {
             // What held the cancelled request back (its cost, say) need not hold back the next.
-            self.wake(scope);
+            self.wake(scope, None);
         }
     }
 
@@ -323,7 +333,7 @@ impl Schedule {
             let Some(parked) = self.parked.get(&member.scope) else { continue };
             let sooner = effects.sooner >> n & 1 == 1;
             if sooner || (effects.freed >> n & 1 == 1 && parked.for_a_place) {
-                self.wake(member.scope);
+                self.wake(member.scope, None);
             }
         }
     }
@@ -333,7 +343,7 @@ impl Schedule {
         let scopes: Vec<ScopeId> = self.parked.keys().copied().collect();
         for scope in scopes {
             while self.parked.contains_key(&scope) {
-                self.wake(scope);
+                self.wake(scope, None);
             }
         }
         for (_, queue) in &self.ready {
@@ -489,7 +499,7 @@ impl Schedule {
     }
 
     /// Lets the one that has waited longest on a scope try.
-    fn wake(&mut self, scope: ScopeId) {
+    fn wake(&mut self, scope: ScopeId, due: Option<Instant>) {
         let Some(parked) = self.parked.get_mut(&scope) else { return };
         parked.wake = Instant::FAR;
         parked.for_a_place = false;
@@ -500,18 +510,18 @@ impl Schedule {
         if let Some((place, queue_at)) = first
             && let Some(queue) = self.queues.get_mut(queue_at)
         {
-            queue.woken_by = Some(scope);
+            queue.woken_by = Some(Woken { scope, due });
             queue.state = State::Ready(place);
             self.ready.insert((place, queue_at));
         }
     }
 
     /// The one a scope woke has been served: the scope wakes the next, unless it is what the first still waits for.
-    fn pass_on(&mut self, woken_by: Option<ScopeId>, waits_on: Option<ScopeId>) {
-        if let Some(scope) = woken_by
+    fn pass_on(&mut self, woken_by: Option<Woken>, waits_on: Option<ScopeId>) {
+        if let Some(Woken { scope, due }) = woken_by
             && Some(scope) != waits_on
         {
-            self.wake(scope);
+            self.wake(scope, due);
         }
     }
 

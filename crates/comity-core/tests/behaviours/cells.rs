@@ -4,7 +4,7 @@ use core::num::NonZeroU32;
 use core::time::Duration;
 
 use comity_core::limits::all::{self, Begin, Claim, Grant};
-use comity_core::limits::{Because, Cell, Limits, Member, Part, Route, ScopeId, Wait};
+use comity_core::limits::{Because, Cell, Limits, Member, Part, Partial, Route, ScopeId, Wait};
 use comity_core::policy::{AimdSettings, Learned, Policy, Pressure};
 use comity_core::schedule::Replay;
 use comity_core::time::Instant;
@@ -15,7 +15,7 @@ use crate::world::{
 };
 
 fn claim(cells: &mut Vec<Cell>, now: Instant, route: &Route, cost: u32) -> Result<Grant, Wait> {
-    all::claim(cells, now, &Claim { members: route.members(), cost, asked: now })
+    all::claim(cells, now, &Claim::at_once(route.members(), cost, now))
 }
 
 fn cells(limits: impl IntoIterator<Item = Limits>) -> Vec<Cell> {
@@ -135,7 +135,8 @@ fn c21_places_come_back_whatever_the_limit_was_when_they_were_taken() {
 
 #[test]
 fn c24_the_configured_rate_is_a_bound_that_learning_comes_back_to() {
-    let limits = Limits { interval: SEC, retries: 0, ..taught_by_refusals() };
+    let person = Partial { interval: Some(SEC), ..Partial::default() };
+    let limits = person.over(&Limits { retries: 0, ..taught_by_refusals() });
     let mut world = World::of([limits]).answering(|start| reply(if start.id < 4 { 429 } else { 200 }, 10));
     world.ask_many(&host(0), 200);
     world.run();
@@ -204,10 +205,10 @@ fn a_late_start_that_others_overtook_is_given_up() {
 fn a_late_wake_up_and_a_late_use_do_not_close_a_gap_twice() {
     let mut cells = cells([every(1000)]);
     let route = host(0);
-    let asking = |asked| Claim { members: route.members(), cost: 1, asked };
+    let asking = |due| Claim { members: route.members(), cost: 1, asked: at(0), due };
     all::claim(&mut cells, at(0), &asking(at(0))).expect("the first");
     // Due at 1000, woken at 1080: it counts from 1000, and may be used until 1100.
-    let mut grant = all::claim(&mut cells, at(1080), &asking(at(0))).expect("due");
+    let mut grant = all::claim(&mut cells, at(1080), &asking(at(1000))).expect("due");
     assert_eq!(grant.late_by, Some(MS * 20));
     assert_eq!(all::begin(&mut cells, at(1100), route.members(), &mut grant), Begin::Go);
     assert_eq!(all::decide(&cells, at(1999), &asking(at(0))).map_err(|wait| wait.until), Err(at(2000)));
@@ -237,6 +238,7 @@ fn a_scope_with_a_guest_in_flight_is_not_as_new() {
 
 #[test]
 fn e05_time_that_goes_back_never_panics_nor_admits_more() {
+    let mut in_all = 0;
     for seed in 0..40 {
         let mut dice = Dice::new(seed);
         let limits = Limits {
@@ -251,10 +253,11 @@ fn e05_time_that_goes_back_never_panics_nor_admits_more() {
         let mut starts = Vec::new();
         let mut now = at(4_000_000);
         for _ in 0..2000 {
-            now = match dice.below(50) {
+            now = match dice.below(200) {
                 0 => now.before(SEC * 11),
-                1 => now.after(SEC * 11),
-                2 => now.before(SEC * 3600),
+                1..4 => now.after(SEC * 11),
+                4 => now.before(SEC * 3600),
+                5 => now.after(SEC * 3600),
                 _ => now.after(MS * dice.below(20) as u32),
             };
             if let Ok(grant) = claim(&mut cells, now, &route, 1) {
@@ -263,7 +266,7 @@ fn e05_time_that_goes_back_never_panics_nor_admits_more() {
                 all::settle(&mut cells, now, route.members(), &grant, &answer, Some(MS));
             }
         }
-        assert!(starts.len() > 20);
+        in_all += starts.len();
         // Of any two starts, the later one in order came late enough by its own argument.
         for (i, first) in starts.iter().enumerate() {
             for (n, last) in starts[i..].iter().enumerate() {
@@ -272,6 +275,7 @@ fn e05_time_that_goes_back_never_panics_nor_admits_more() {
             }
         }
     }
+    assert!(in_all > 1000);
 }
 
 #[test]

@@ -11,7 +11,7 @@ fn t3_a_request_that_does_not_start_costs_nobody_anything() {
         [every(100), every(100), places(1), every(1000)].into_iter().map(|limits| Cell::new(limits.into())).collect();
     let one = grouped(&[0, 2, 3]);
     let other = grouped(&[1, 2, 3]);
-    let asking = |route| Claim { members: comity_core::limits::Route::members(route), cost: 1, asked: at(0) };
+    let asking = |route| Claim::at_once(comity_core::limits::Route::members(route), 1, at(0));
     all::claim(&mut cells, at(0), &asking(&one)).expect("the first");
     let before = format!("{cells:?}");
     for ms in 0..2000 {
@@ -26,7 +26,7 @@ fn t3_the_wait_is_the_one_that_ends_last_and_says_whose_it_is() {
     let mut cells: Vec<Cell> =
         [every(100), every(1000), every(300)].into_iter().map(|limits| Cell::new(limits.into())).collect();
     let route = grouped(&[0, 1, 2]);
-    let asking = Claim { members: route.members(), cost: 1, asked: at(0) };
+    let asking = Claim::at_once(route.members(), 1, at(0));
     all::claim(&mut cells, at(0), &asking).expect("the first");
     let wait = all::claim(&mut cells, at(1), &asking).expect_err("too soon");
     assert_eq!((wait.until, wait.scope, wait.because), (at(1000), ScopeId(1), Because::Interval(SEC)));

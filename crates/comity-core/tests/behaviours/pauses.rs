@@ -78,7 +78,7 @@ fn t7_an_earlier_pauses_trial_says_nothing_of_a_later_pause() {
     let mut cells = vec![Cell::new(Arc::new(free()))];
     let route = host(0);
     let members = route.members();
-    let asking = Claim { members, cost: 1, asked: at(0) };
+    let asking = Claim::at_once(members, 1, at(0));
     let [first, second] = [0, 1].map(|ms| all::claim(&mut cells, at(ms), &asking).expect("free"));
     all::settle(&mut cells, at(10), members, &first, &refused_for(429, SEC), None);
     let old_trial = all::claim(&mut cells, at(1010), &asking).expect("the trial");

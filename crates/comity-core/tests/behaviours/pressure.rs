@@ -92,8 +92,8 @@ fn p6_refusals_errors_and_silence_press_and_other_answers_do_not() {
 #[test]
 fn p7_a_pause_beats_the_head_start_and_lasts_at_most_a_minute() {
     for (asked, lasts) in [(2, 2), (60, 60), (3600, 60)] {
-        let mut world = World::of([browsing(10)]).answering(move |start| match start.id {
-            1 => reply_with(refused_for(429, SEC * asked), 0),
+        let mut world = World::of([browsing(10)]).answering(move |start| match (start.id, start.attempt) {
+            (1, 1) => reply_with(refused_for(429, SEC * asked), 0),
             _ => reply(200, 0),
         });
         world.ask(&host(0));

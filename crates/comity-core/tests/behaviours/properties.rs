@@ -58,16 +58,16 @@ proptest! {
             while pending.first().is_some_and(|(at, ..)| *at <= now) {
                 let (at, route, mut grant) = pending.remove(0);
                 match all::begin(&mut cells, at, route.members(), &mut grant) {
-                    Begin::Go | Begin::Restamped => departures.push((at, route, grant.cost)),
+                    Begin::Go | Begin::Restamped => { if std::env::var("DBG").is_ok() { println!("dep {at:?} {route:?} {grant:?}"); } departures.push((at, route, grant.cost)) }
                     Begin::TooLate => {}
                 }
             }
             let route = grouped(&[dice.below(2) as u32, 2]);
             let cost = 1 + dice.below(u64::from(costs)) as u32;
-            let asked = now.before(MS * dice.below(40) as u32);
-            if let Ok(grant) = all::claim(&mut cells, now, &Claim { members: route.members(), cost, asked }) {
+            let due = now.before(MS * dice.below(40) as u32);
+            if let Ok(grant) = all::claim(&mut cells, now, &Claim { members: route.members(), cost, asked: due, due }) {
                 let late = if dice.once_in(3) { dice.below(80) } else { dice.below(4) };
-                pending.push((now.after(MS * late as u32), route, grant));
+                if std::env::var("DBG").is_ok() { println!("claim {now:?} due {due:?} {route:?} {grant:?} begin+{late}"); } pending.push((now.after(MS * late as u32), route, grant));
             }
         }
         for n in 0..3 {
@@ -106,7 +106,7 @@ proptest! {
                 world.ask(&route);
                 if disturbed {
                     let route = grouped(&[extra.below(2) as u32, 2, 3]);
-                    let claim = Claim { members: route.members(), cost: 1, asked: world.now };
+                    let claim = Claim::at_once(route.members(), 1, world.now);
                     if all::decide(&world.cells, world.now, &claim).is_err() {
                         let ids = world.ask_many(&route, 1 + extra.below(3) as usize);
                         for id in ids {

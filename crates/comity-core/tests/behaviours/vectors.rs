@@ -103,14 +103,14 @@ fn vectors_aimd() {
 fn start(cells: &mut Vec<Cell>, asked: Instant) -> Instant {
     let now = earliest(cells, asked);
     let route = host(0);
-    let grant = all::claim(cells, now, &Claim { members: route.members(), cost: 1, asked }).expect("it may start");
+    let grant = all::claim(cells, now, &Claim { members: route.members(), cost: 1, asked, due: now }).expect("it may start");
     all::settle(cells, now, route.members(), &grant, &signal(200), None);
     now
 }
 
 fn earliest(cells: &Vec<Cell>, at: Instant) -> Instant {
     let route = host(0);
-    all::decide(cells, at, &Claim { members: route.members(), cost: 1, asked: at })
+    all::decide(cells, at, &Claim::at_once(route.members(), 1, at))
         .map_or_else(|wait| wait.until, |()| at)
 }
 
@@ -118,7 +118,7 @@ fn earliest(cells: &Vec<Cell>, at: Instant) -> Instant {
 fn answer(cells: &mut Vec<Cell>, at: Instant, signal: &Signal) {
     let route = host(0);
     let mut elsewhere = vec![Cell::new(free().into())];
-    let claim = Claim { members: route.members(), cost: 1, asked: at };
+    let claim = Claim::at_once(route.members(), 1, at);
     let grant = all::claim(&mut elsewhere, at, &claim).expect("nothing holds it back there");
     all::settle(cells, at, route.members(), &grant, signal, None);
 }

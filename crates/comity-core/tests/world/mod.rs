@@ -42,6 +42,7 @@ pub(crate) struct World<C> {
     tickets: BTreeMap<Ticket, u64>,
     flights: BTreeMap<(Instant, u64), Flight>,
     next_place: u64,
+    next_flight: u64,
 }
 
 /// One start.
@@ -142,6 +143,7 @@ impl<C: Cells> World<C> {
             tickets: BTreeMap::new(),
             flights: BTreeMap::new(),
             next_place: 0,
+            next_flight: 0,
         }
     }
 
@@ -296,7 +298,7 @@ impl<C: Cells> World<C> {
         while let Some(attempt) = self.schedule.next(self.now) {
             let id = self.tickets[&attempt.ticket];
             let members = attempt.route.members();
-            let claim = Claim { members, cost: attempt.cost, asked: attempt.asked };
+            let claim = Claim { members, cost: attempt.cost, asked: attempt.asked, due: attempt.due };
             if self.checked && all::decide(&self.cells, self.now, &claim).is_ok() {
                 self.check_order(id);
             }
@@ -328,7 +330,8 @@ impl<C: Cells> World<C> {
         let start = Start { at: self.now, id, attempt: request.attempts, cost: grant.cost, route: route.clone() };
         let Reply { after, signal } = (self.script)(&start);
         self.starts.push(start.clone());
-        self.flights.insert((self.now.after(after), self.starts.len() as u64), Flight { start, grant, signal });
+        self.next_flight += 1;
+        self.flights.insert((self.now.after(after), self.next_flight), Flight { start, grant, signal });
     }
 
     /// Not admitted before the instant it was told, admitted at it if nothing happens.
@@ -345,10 +348,10 @@ impl<C: Cells> World<C> {
     /// Nothing overtakes without reason: of two heads that could both start, the earlier place goes first.
     fn check_order(&self, id: u64) {
         let route = &self.requests[&id].ask.route;
-        for (earlier, head) in self.heads().into_iter().filter(|(place, _)| *place < id) {
+        let heads = self.heads();
+        for (n, (earlier, head)) in heads.iter().enumerate().take_while(|(_, (place, _))| *place < id) {
             let shares = route.members().iter().any(|m| falls_under(&head.ask.route, m.scope));
-            let claim = Claim { members: head.ask.route.members(), cost: head.ask.cost, asked: self.now };
-            let could = all::decide(&self.cells, self.now, &claim).is_ok();
+            let could = self.could_start(head) && !self.is_behind(head, &heads[..n]);
             assert!(!(shares && could), "{id} overtakes {earlier}, which could start");
             assert!(head.ask.route != *route, "{id} overtakes {earlier} in its own queue");
         }
@@ -357,17 +360,30 @@ impl<C: Cells> World<C> {
     /// Nobody waits who could start, except behind one that has waited longer on a scope of theirs.
     fn check_live(&self) {
         let heads = self.heads();
-        for (id, head) in &heads {
-            let claim = Claim { members: head.ask.route.members(), cost: head.ask.cost, asked: self.now };
-            if all::decide(&self.cells, self.now, &claim).is_err() {
-                continue;
-            }
-            let behind = heads.iter().take_while(|(place, _)| place < id).any(|(_, earlier)| {
-                let claim = Claim { members: earlier.ask.route.members(), cost: earlier.ask.cost, asked: self.now };
-                all::decide(&self.cells, self.now, &claim).is_err_and(|wait| falls_under(&head.ask.route, wait.scope))
-            });
-            assert!(behind, "{id} could start at {:?} and waits: {:?}", self.now, self.wait_of(*id));
+        for (n, (id, head)) in heads.iter().enumerate() {
+            assert!(
+                !self.could_start(head) || self.is_behind(head, &heads[..n]),
+                "{id} could start at {:?} and waits: {:?}",
+                self.now,
+                self.wait_of(*id)
+            );
         }
+    }
+
+    fn could_start(&self, head: &Request) -> bool {
+        let claim = Claim::at_once(head.ask.route.members(), head.ask.cost, self.now);
+        all::decide(&self.cells, self.now, &claim).is_ok()
+    }
+
+    /// Whether one that has waited longer is held back by a scope of this one. (A scope that holds one back lets another
+    /// only where that one costs less.)
+    fn is_behind(&self, head: &Request, earlier: &[(u64, &Request)]) -> bool {
+        earlier.iter().any(|(_, earlier)| {
+            earlier.ask.route.members().iter().filter(|member| falls_under(&head.ask.route, member.scope)).any(|member| {
+                let claim = Claim::at_once(core::slice::from_ref(member), earlier.ask.cost, self.now);
+                all::decide(&self.cells, self.now, &claim).is_err()
+            })
+        })
     }
 
     fn check_in_flight(&self, members: &[Member], cost: u32) {
