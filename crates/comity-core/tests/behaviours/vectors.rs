@@ -103,15 +103,15 @@ fn vectors_aimd() {
 fn start(cells: &mut Vec<Cell>, asked: Instant) -> Instant {
     let now = earliest(cells, asked);
     let route = host(0);
-    let grant = all::claim(cells, now, &Claim { members: route.members(), cost: 1, asked, due: now }).expect("it may start");
+    let grant =
+        all::claim(cells, now, &Claim { members: route.members(), cost: 1, asked, due: now }).expect("it may start");
     all::settle(cells, now, route.members(), &grant, &signal(200), None);
     now
 }
 
 fn earliest(cells: &Vec<Cell>, at: Instant) -> Instant {
     let route = host(0);
-    all::decide(cells, at, &Claim::at_once(route.members(), 1, at))
-        .map_or_else(|wait| wait.until, |()| at)
+    all::decide(cells, at, &Claim::at_once(route.members(), 1, at)).map_or_else(|wait| wait.until, |()| at)
 }
 
 /// An answer to a request that is no part of the story.

@@ -379,10 +379,12 @@ impl<C: Cells> World<C> {
     /// only where that one costs less.)
     fn is_behind(&self, head: &Request, earlier: &[(u64, &Request)]) -> bool {
         earlier.iter().any(|(_, earlier)| {
-            earlier.ask.route.members().iter().filter(|member| falls_under(&head.ask.route, member.scope)).any(|member| {
-                let claim = Claim::at_once(core::slice::from_ref(member), earlier.ask.cost, self.now);
-                all::decide(&self.cells, self.now, &claim).is_err()
-            })
+            earlier.ask.route.members().iter().filter(|member| falls_under(&head.ask.route, member.scope)).any(
+                |member| {
+                    let claim = Claim::at_once(core::slice::from_ref(member), earlier.ask.cost, self.now);
+                    all::decide(&self.cells, self.now, &claim).is_err()
+                },
+            )
         })
     }
 
