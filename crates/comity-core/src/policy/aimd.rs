@@ -202,7 +202,7 @@ impl Latency {
     fn floor(&self) -> Option<Duration> {
         (self.floor != 0).then(|| {
             let code = u32::from(self.floor / 16);
-            Duration::from_nanos(FIRST_NANOS * (8 + u64::from(code % 8)) / 8 << (code / 8).min(40))
+            Duration::from_nanos((FIRST_NANOS * (8 + u64::from(code % 8)) / 8) << (code / 8).min(40))
         })
     }
 

@@ -1,5 +1,6 @@
 //! T7: pauses, and the one request that tries whether a pause is over.
 
+use core::time::Duration;
 use std::sync::Arc;
 
 use comity_core::limits::all::{self, Claim};
@@ -25,7 +26,7 @@ fn t7_nothing_starts_before_the_server_said_and_nothing_else_changes() {
     world.run();
     // One goes first, and its answer lets the others go.
     assert_eq!(world.times(ScopeId(0)), [0, 1600, 1640, 1640, 1640, 1640, 1640]);
-    assert_eq!(world.cells[0].learned().interval(), MS * 0);
+    assert_eq!(world.cells[0].learned().interval(), Duration::ZERO);
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn t8_doubled_up_to_ten_seconds_and_a_tenth_off_for_every_other_answer() {
     assert_eq!(intervals[..8], [250, 500, 1000, 2000, 4000, 8000, 10_000, 10_000].map(|ms| MS * ms));
     assert_eq!(intervals[8..10], [SEC * 9, MS * 8100]);
     assert!(intervals[8..].is_sorted_by(|a, b| a >= b));
-    assert_eq!(intervals[99], MS * 0, "below 1 ms it is none");
+    assert_eq!(intervals[99], core::time::Duration::ZERO, "below 1 ms it is none");
     assert!(!intervals.iter().any(|interval| !interval.is_zero() && *interval < MS));
 }
 
