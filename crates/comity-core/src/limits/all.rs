@@ -121,7 +121,7 @@ pub fn begin(cells: &mut impl Cells, now: Instant, members: &[Member], grant: &m
         return Begin::TooLate;
     }
     for member in members {
-        cells.cell_mut(member.scope).restamp(now, grant.cost, member.part);
+        cells.cell_mut(member.scope).restamp(now, grant.start, grant.cost, member.part);
     }
     grant.start = now;
     Begin::Restamped

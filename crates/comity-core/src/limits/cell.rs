@@ -254,14 +254,14 @@ impl Cell {
     }
 
     /// The last start really happens only now.
-    pub(super) fn restamp(&mut self, now: Instant, cost: u32, part: Part) {
+    pub(super) fn restamp(&mut self, now: Instant, start: Instant, cost: u32, part: Part) {
         if part != Part::Learned {
-            self.spacing.restamp(now, self.limits.interval, cost);
+            self.spacing.restamp(now, start, self.limits.interval, cost);
             if let Some(windows) = &mut self.windows {
                 windows.restamp(now, cost);
             }
         }
-        self.pace.restamp(now, self.paced(), cost);
+        self.pace.restamp(now, start, self.paced(), cost);
         self.last_start = self.last_start.max(now);
     }
 

@@ -49,10 +49,12 @@ impl Gcra {
         now.since(counted_from)
     }
 
-    /// A start of this cost that was charged earlier really happens only now.
-    pub fn restamp(&mut self, now: Instant, interval: Duration, cost: u32) {
+    /// A start of this cost that was charged at `start` really happens only now: all that was charged since moves with it,
+    /// or a burst that was begun late would end in time.
+    pub fn restamp(&mut self, now: Instant, start: Instant, interval: Duration, cost: u32) {
         if self.virtual_start != NEVER {
-            self.virtual_start = self.virtual_start.max(now.after(extra(interval, cost)).min(LAST));
+            let moved = self.virtual_start.after(now.since(start));
+            self.virtual_start = moved.max(now.after(extra(interval, cost))).min(LAST);
         }
     }
 
@@ -113,7 +115,7 @@ mod tests {
     fn a_late_start_of_some_cost_moves_all_its_spacings() {
         let mut gcra = Gcra::default();
         gcra.charge(at(1000), at(1000), 100 * MS, 5);
-        gcra.restamp(at(1050), 100 * MS, 5);
+        gcra.restamp(at(1050), at(1000), 100 * MS, 5);
         assert_eq!(gcra.earliest(100 * MS, 1), at(1550));
     }
 

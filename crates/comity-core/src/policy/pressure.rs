@@ -66,7 +66,7 @@ impl Pressure {
         let steps = now.since(self.drained).as_nanos() / DRAIN_STEP.as_nanos();
         if steps >= u128::from(self.pressure) {
             self.pressure = 0;
-            self.drained = self.drained.max(now);
+            self.drained = now;
         } else {
             self.pressure -= steps as u16;
             self.drained = self.drained.after(DRAIN_STEP * steps as u32);

@@ -309,16 +309,11 @@ impl Schedule {
         let Some(queue) = self.queues.get_mut(waiter.queue) else { return };
         let was_head = queue.waiting.first_key_value().is_some_and(|(place, _)| *place == waiter.place);
         queue.waiting.remove(&waiter.place);
-        let state = queue.state;
-        if !was_head || state == State::Trying {
+        if !was_head || queue.state == State::Trying {
             return;
         }
         self.unplace(waiter.queue);
         self.make_ready_or_drop(waiter.queue);
-        if let State::Parked(scope, _) = state {
-            // What held the cancelled request back (its cost, say) need not hold back the next.
-            self.wake(scope, None);
-        }
     }
 
     /// What an answer, or a place given back, did to the scopes of a request.
@@ -467,11 +462,14 @@ impl Schedule {
             }
             State::Parked(scope, place) => {
                 queue.state = State::Idle;
-                if let Some(parked) = self.parked.get_mut(&scope) {
-                    parked.queues.remove(&(place, queue_at));
-                    if parked.queues.is_empty() {
-                        self.parked.remove(&scope);
-                    }
+                let Some(parked) = self.parked.get_mut(&scope) else { return };
+                let was_first = parked.queues.first() == Some(&(place, queue_at));
+                parked.queues.remove(&(place, queue_at));
+                if parked.queues.is_empty() {
+                    self.parked.remove(&scope);
+                } else if was_first {
+                    // What held it back (its cost, say) need not hold back those that waited behind it.
+                    self.wake(scope, None);
                 }
             }
         }

@@ -177,6 +177,45 @@ fn a_place_that_comes_free_while_the_store_is_asked_is_not_missed() {
 }
 
 #[test]
+fn a_queue_whose_head_is_cancelled_while_it_is_tried_still_passes_on_what_woke_it() {
+    // As above, but a retry that is not due yet keeps the queue, and is cancelled too.
+    let mut cells: Vec<Cell> = [free(), free(), places(1)].map(|limits| Cell::new(limits.into())).into();
+    let mut schedule = Schedule::default();
+    let (one, other) = (grouped(&[0, 2]), grouped(&[1, 2]));
+    let held = claim(&mut cells, at(0), &one).expect("free");
+    let first = schedule.enqueue(at(0), waiting(&one, 1));
+    let later = schedule.enqueue(at(0), Waiting { not_before: Some(at(500)), ..waiting(&one, 3) });
+    let second = schedule.enqueue(at(0), waiting(&other, 2));
+    assert_eq!(drain(&mut schedule, &mut cells, at(0)), []);
+    give_back(&mut schedule, &mut cells, &one, &held);
+    let attempt = schedule.next(at(1)).expect("the place is free");
+    assert!(schedule.cancel(first) && schedule.cancel(later));
+    assert!(!schedule.started(&attempt));
+    assert_eq!(drain(&mut schedule, &mut cells, at(1)), [second]);
+    assert!(schedule.is_empty());
+}
+
+#[test]
+fn a_retry_that_takes_the_head_of_its_queue_elsewhere_leaves_nobody_behind() {
+    // A costly request waits for its group, and another behind it. A retry of the same host, which has a place before
+    // both, is held back by its host: the other need not wait any longer than for the costly one.
+    let mut cells: Vec<Cell> = [every(1000), free(), places(2)].map(|limits| Cell::new(limits.into())).into();
+    let mut schedule = Schedule::default();
+    let (one, other) = (grouped(&[0, 2]), grouped(&[1, 2]));
+    claim(&mut cells, at(0), &other).expect("free");
+    schedule.enqueue(at(0), Waiting { cost: 2, ..waiting(&one, 5) });
+    let attempt = schedule.next(at(0)).expect("its turn");
+    let wait = all::claim(&mut cells, at(0), &Claim::at_once(one.members(), 2, at(0))).expect_err("one place of two");
+    schedule.must_wait(&attempt, wait);
+    let second = schedule.enqueue(at(0), waiting(&other, 6));
+    assert!(schedule.next(at(0)).is_none(), "in order");
+    cells[0].set_crawl_delay(MS * 1000);
+    claim(&mut cells, at(0), &host(0)).expect("the host by itself");
+    schedule.enqueue(at(0), waiting(&one, 1));
+    assert_eq!(drain(&mut schedule, &mut cells, at(0)), [second]);
+}
+
+#[test]
 fn an_answer_that_comes_after_the_rules_changed_is_nobody_elses() {
     let mut cells: Vec<Cell> = [free(), free(), free()].map(|limits| Cell::new(limits.into())).into();
     let mut schedule = Schedule::default();
