@@ -62,7 +62,13 @@ pub(crate) struct Started {
 
 impl Engine {
     pub(crate) fn new(memory: Memory) -> Self {
-        Self { memory, schedule: Schedule::default(), pending: HashMap::default(), sets: Vec::new(), next_place: FIRST_PLACE }
+        Self {
+            memory,
+            schedule: Schedule::default(),
+            pending: HashMap::default(),
+            sets: Vec::new(),
+            next_place: FIRST_PLACE,
+        }
     }
 
     /// A fresh place in the order of arrival.

@@ -67,10 +67,7 @@ impl Line {
             };
             match deadline.and_then(|at| inner.clock().to_tokio(at)) {
                 Some(at) => {
-                    tokio::select! {
-                        () = tokio::time::sleep_until(at) => {}
-                        () = inner.changed.notified() => {}
-                    }
+                    let _ = tokio::time::timeout_at(at, inner.changed.notified()).await;
                 }
                 None => inner.changed.notified().await,
             }

@@ -401,8 +401,7 @@ impl Inner {
         let taught = members.iter().find(|member| member.part != Part::Bound).unwrap_or(&members[0]);
         let reading = Arc::clone(&engine.memory.cell(taught.scope).limits().reading);
         let signal = answer.signal(&reading, clock::wall);
-        let latency =
-            answer.measured().or_else(|| answer.is_response().then(|| now.since(held.grant.start)));
+        let latency = answer.measured().or_else(|| answer.is_response().then(|| now.since(held.grant.start)));
         let effects = engine.memory.report(now, members, &held.grant, &signal, latency);
         engine.schedule.effects(members, effects);
         let decided = if signal.authoritative.refusal.is_none() && signal.status.is_some_and(|status| status < 500) {
@@ -503,7 +502,9 @@ impl Inner {
         request: &Request,
         wait: &Wait,
     ) {
-        let Some(host) = route.members().iter().find(|m| m.part != Part::Bound).or(route.members().first()) else { return };
+        let Some(host) = route.members().iter().find(|m| m.part != Part::Bound).or(route.members().first()) else {
+            return;
+        };
         let first = engine.memory.notice(host.scope);
         if !first && self.events.receiver_count() == 0 {
             return;
@@ -585,10 +586,7 @@ impl Driver {
             };
             match deadline.and_then(|at| clock.to_tokio(at)) {
                 Some(at) => {
-                    tokio::select! {
-                        () = tokio::time::sleep_until(at) => {}
-                        () = changed.notified() => {}
-                    }
+                    let _ = tokio::time::timeout_at(at, changed.notified()).await;
                 }
                 None => changed.notified().await,
             }

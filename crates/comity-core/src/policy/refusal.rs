@@ -23,12 +23,12 @@ impl Refused {
     /// An exchange ended (T8). A time-out or network failure changes nothing (T9); a refusal that says for how long is a
     /// pause and nothing else (T7).
     pub fn taught(&mut self, now: Instant, fact: &Fact, floor: Duration) -> Change {
+        if fact.started < self.changed {
+            return Change::None;
+        }
         match fact.outcome {
             Outcome::Refused { advised: true } | Outcome::NoAnswer => Change::None,
             Outcome::Refused { advised: false } => {
-                if fact.started < self.changed {
-                    return Change::None;
-                }
                 self.changed = now;
                 self.interval = (self.interval * 2).max(nanos(FIRST_INTERVAL)).min(nanos(CEILING)).max(nanos(floor));
                 Change::Slower
