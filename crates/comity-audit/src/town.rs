@@ -1,12 +1,12 @@
 //! A small town of hosts, each with a rule it does not tell of: what `comity demo` visits.
 //!
-//! Some 190 pages in all. A client that respects every rule can have them in about 15 to 20 seconds; one that hammers
-//! gets refusals from half the town.
+//! Some 190 pages in all. A client that respects every rule can have them in about 15 seconds; one that hammers gets
+//! refusals from half the town.
 
 use std::io;
 use std::time::Duration;
 
-use crate::far_end::{FarEnd, Host, Limit, RetryAfter, World};
+use crate::far_end::{Advertise, FarEnd, Host, Limit, RetryAfter, World};
 
 /// The running town.
 #[derive(Debug)]
@@ -85,11 +85,12 @@ fn houses() -> &'static [House] {
         },
         House {
             names: &["polite.example"],
-            rule: "at most 8 in any 3 seconds; refuses with 503 and says to the millisecond when it has room",
+            rule: "at most 8 in any 3 seconds; every answer says how many are left, and a 503 when to come back",
             pages: 24,
             open: || {
                 let limit = Limit::SlidingWindow { count: 8, per: Duration::from_secs(3) };
-                Host::new().limit(limit).refuse_with(503).retry_after(RetryAfter::Exact)
+                let polite = Host::new().limit(limit).advertise(Advertise::Structured);
+                polite.refuse_with(503).retry_after(RetryAfter::Exact)
             },
         },
         House {

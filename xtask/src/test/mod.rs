@@ -63,9 +63,8 @@ pub(crate) fn run(workspace: &Workspace, arguments: &[String]) -> anyhow::Result
                 skipped.push(step.name);
             }
             Err(error) => {
-                println!("\n{} failed ({seconds:.1} s): {error:#}\n", step.name);
-                println!("{}", summary(passed, 1, &skipped));
-                bail!("stopped at: {}", step.name);
+                println!("\n{} failed ({seconds:.1} s), and what comes after it was not tried: {error:#}\n", step.name);
+                bail!(summary(passed, 1, &skipped));
             }
         }
     }
@@ -98,7 +97,7 @@ fn tests(workspace: &Workspace) -> anyhow::Result<Outcome> {
 
 fn documentation(workspace: &Workspace) -> anyhow::Result<Outcome> {
     let mut cargo = workspace.cargo();
-    cargo.args(["doc", "--workspace", "--all-features", "--no-deps", "--locked"]);
+    cargo.args(["doc", "--workspace", "--lib", "--all-features", "--no-deps", "--locked"]);
     run_command(cargo.env("RUSTDOCFLAGS", "-D warnings"))?;
     Ok(Outcome::Passed)
 }
