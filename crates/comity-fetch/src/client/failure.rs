@@ -89,7 +89,7 @@ impl Failure {
     /// An exchange with `place` that ended in `error` before the head of the answer was there.
     pub(super) fn of_exchange(place: &str, error: hyper::Error, unsent: Option<Request>) -> Self {
         let kind = kind_of(&error);
-        let mut failure = Self::new(kind, format!("{place} {}: {}", verb(kind), chain(&error)));
+        let mut failure = Self::new(kind, format!("{place} {}: {}", verb(kind), reason(&error)));
         failure.0.not_sent = unsent.is_some() && !asked_to_stay_away(&error);
         failure.0.request = unsent.filter(|_| failure.0.not_sent);
         failure.caused_by(error)
@@ -97,7 +97,7 @@ impl Failure {
 
     /// A body of an answer of `place` that ended in `error`.
     pub(super) fn of_body(place: &str, error: hyper::Error) -> Self {
-        Self::new(FailureKind::Body, format!("{place} broke off within the body: {}", chain(&error))).caused_by(error)
+        Self::new(FailureKind::Body, format!("{place} broke off within the body: {}", reason(&error))).caused_by(error)
     }
 }
 
@@ -152,6 +152,14 @@ fn verb(kind: FailureKind) -> &'static str {
 
 fn asked_to_stay_away(error: &hyper::Error) -> bool {
     cause::<h2::Error>(error).is_some_and(|h2| h2.is_remote() && h2.reason() != Some(h2::Reason::NO_ERROR))
+}
+
+/// With the name of an HTTP/2 error code beside h2's description of it: that name is what people search for.
+fn reason(error: &hyper::Error) -> String {
+    match cause::<h2::Error>(error).and_then(h2::Error::reason) {
+        Some(code) => format!("{} ({code:?})", chain(error)),
+        None => chain(error),
+    }
 }
 
 /// An error and its causes in one line, each said once.

@@ -111,7 +111,7 @@ async fn https_goes_through_a_tunnel_that_sees_only_host_and_port() {
     let far = super::tls::FarEnd::start("far.example", super::tls::Speaks::Http1).await;
     let (proxy, heads) = tunnelling(far.server.address).await;
     let proxies = Proxies::all(format!("me:secret@{}", proxy.address).parse().unwrap());
-    let options = Options { proxies, http_versions: HttpVersions::Http1, ..far.options() };
+    let options = Options { proxies, connect_to: Vec::new(), http_versions: HttpVersions::Http1, ..far.options() };
     let client = Client::new(options).unwrap();
     let url = Url::parse("https://far.example/path").unwrap();
     for _ in 0..2 {
