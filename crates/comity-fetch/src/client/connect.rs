@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::client::conn::http2;
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 
 use super::dial::dial;
@@ -40,7 +40,13 @@ async fn open(options: &Options, tls: &Tls, way: Arc<Way>, age: Duration) -> Res
     if !http2 {
         return Ok(Link::Http1(Http1::over(io, way).await?));
     }
-    let handshake = http2::Builder::new(TokioExecutor::new()).max_header_list_size(HEAD_LIST).handshake(io).await;
+    let handshake = http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .keep_alive_interval(SILENCE)
+        .keep_alive_timeout(PONG_WITHIN)
+        .max_header_list_size(HEAD_LIST)
+        .handshake(io)
+        .await;
     let (sender, connection) =
         handshake.map_err(|error| Failure::of_exchange(&way.origin.place, error, None).never_sent())?;
     let place = Arc::clone(&way);
@@ -63,5 +69,10 @@ async fn reach(options: &Options, hop: &Hop, age: Duration) -> Result<TcpStream,
         }
     }
 }
+
+/// A shared connection that died in silence would take every later request with it. So one with requests on it that has
+/// been silent for this long is asked for a sign of life (RFC 9113, 6.7).
+const SILENCE: Duration = Duration::from_secs(20);
+const PONG_WITHIN: Duration = Duration::from_secs(10);
 
 const HEAD_LIST: u32 = HEAD_BYTES as u32;

@@ -25,7 +25,8 @@ pub(super) struct Http1 {
 impl Http1 {
     pub(super) async fn over(io: Io, way: Arc<Way>) -> Result<Box<Self>, Failure> {
         let handshake = settings().handshake(io).await;
-        let (sender, connection) = handshake.map_err(|error| Failure::of_exchange(&way.origin.place, error, None))?;
+        let (sender, connection) =
+            handshake.map_err(|error| Failure::of_exchange(&way.origin.place, error, None).never_sent())?;
         Ok(Box::new(Self { way, sender, connection }))
     }
 

@@ -57,7 +57,7 @@ pub enum HttpVersions {
 /// Bounds on the connections that wait for a next request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolBounds {
-    /// Idle HTTP/1.1 connections to one origin; 0 keeps none. 64 by default.
+    /// Idle connections to one origin; 0 keeps none and shares no HTTP/2 connection. 64 by default.
     pub idle_per_host: usize,
     /// Idle connections in all; the one idle for longest makes room. 256 by default.
     pub idle_total: usize,

@@ -49,6 +49,11 @@ impl Client {
         if let Some(link) = self.0.pool.take(&origin::key(url), now()) {
             return Ok(self.lend(link, true));
         }
+        // A handshake in progress is kilobytes; boxed, whoever only takes an idle connection does not carry them.
+        Box::pin(self.open(url)).await
+    }
+
+    async fn open(&self, url: &Url) -> Result<Ready, Failure> {
         let way = Arc::new(Way::to(url, &self.0.options)?);
         let shareable = way.origin.tls && self.0.options.http_versions == HttpVersions::Auto;
         if !shareable {

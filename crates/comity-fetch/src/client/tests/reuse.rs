@@ -1,6 +1,10 @@
 //! Which connections are used again, counted by the server.
 
-use std::sync::Arc;
+use std::future::poll_fn;
+use std::io::Read as _;
+use std::pin::pin;
+use std::sync::{Arc, mpsc};
+use std::task::Poll;
 
 use futures_util::future::join_all;
 use http_body_util::BodyExt as _;
@@ -124,4 +128,35 @@ async fn a_server_that_closes_after_each_answer_is_believed() {
         assert_eq!(get(&client, &url).await.unwrap(), "to the end");
     }
     assert_eq!(server.accepted(), 3);
+}
+
+#[tokio::test]
+async fn the_first_poll_writes_the_whole_request() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = Url::parse(&format!("http://{}/a", listener.local_addr().unwrap())).unwrap();
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut head = [0; 10];
+        stream.read_exact(&mut head).unwrap();
+        tell.send(head).unwrap();
+    });
+    let mut sending = pin!(client().ready(&url).await.unwrap().send(request(&url)));
+    assert!(poll_fn(|cx| Poll::Ready(sending.as_mut().poll(cx).is_pending())).await);
+    // The one worker is blocked here, so nothing but that poll can have written.
+    assert_eq!(&told.recv_timeout(Duration::from_secs(10)).unwrap(), b"GET /a HTT");
+}
+
+#[tokio::test]
+async fn an_answer_no_longer_waited_for_closes_the_connection() {
+    let server = Server::start(|stream, number| async move {
+        match number {
+            1 => std::future::pending::<()>().await,
+            _ => serve_http1(stream).await,
+        }
+    })
+    .await;
+    let (client, url) = (client(), server.url("/"));
+    tokio::time::timeout(Duration::ZERO, client.ready(&url).await.unwrap().send(request(&url))).await.unwrap_err();
+    assert!(!client.ready(&url).await.unwrap().reused());
 }

@@ -5,7 +5,9 @@ use std::sync::Mutex;
 use http_body_util::BodyExt as _;
 use tokio::io::{AsyncWriteExt as _, copy_bidirectional};
 
-use super::super::{FailureKind, HttpVersions, Proxies};
+use proptest::prelude::*;
+
+use super::super::{ConnectTo, FailureKind, HttpVersions, NoProxy, Proxies, Proxy, Resolve};
 use super::*;
 
 fn options(connect_to: &[String], resolve: &[String]) -> Options {
@@ -147,5 +149,13 @@ async fn a_refused_tunnel_is_a_failure_to_connect_that_says_why() {
         let text = failure.to_string();
         assert!(text.contains(&proxy.address.to_string()) && text.contains("far.example:443"), "{text}");
         assert!(answer != body || text.contains("407"), "{text}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_an_option_panic(text in "[-+\\[\\]:,*@/a1. \u{e9}]{0,24}") {
+        let _ = (text.parse::<ConnectTo>(), text.parse::<Resolve>());
+        let _ = (text.parse::<Proxy>(), text.parse::<NoProxy>());
     }
 }
