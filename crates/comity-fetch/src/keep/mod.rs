@@ -13,6 +13,7 @@
 //! Nothing here reads a clock.
 
 mod append;
+mod body;
 mod directory;
 mod error;
 mod exchange;
@@ -20,6 +21,7 @@ mod index;
 mod jsonl;
 mod name;
 mod options;
+mod outputs;
 mod record;
 mod spool;
 mod tally;
@@ -30,17 +32,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use http::header::{ETAG, LAST_MODIFIED};
-use http::{HeaderMap, HeaderName, Method};
-use sha2::{Digest as _, Sha256};
+use http::Method;
 use url::Url;
 
 use append::Earlier;
 use directory::Directory;
-use jsonl::{Done, Jsonl};
-use spool::{Room, Spool};
-use warc::{Role, Warc};
+use jsonl::Jsonl;
+use outputs::Outputs;
+use warc::Warc;
 
+pub use body::Body;
 pub use directory::Meta;
 pub use error::KeepError;
 pub use exchange::Exchange;
@@ -57,20 +58,6 @@ pub struct Kept {
     outputs: Arc<Outputs>,
 }
 
-/// The body of one answer while it arrives. Dropped unfinished, nothing of the exchange is kept.
-#[must_use = "dropped unfinished, nothing is kept"]
-pub struct Body {
-    outputs: Arc<Outputs>,
-    spool: Spool,
-    payload: Sha256,
-    bytes: u64,
-    method: Method,
-    status: u16,
-    final_url: String,
-    headers: HeaderMap,
-    warc: Option<warc::Pending>,
-}
-
 /// What was written by this process, and what was found of the runs before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
@@ -82,31 +69,6 @@ pub struct Summary {
     pub torn_bytes: u64,
     /// Lines found that are no record of ours; they were left as they are.
     pub unreadable_lines: u64,
-}
-
-struct Outputs {
-    directory: Option<Directory>,
-    warc: Option<Warc>,
-    /// Where bodies for the WARC alone go when they grow large.
-    beside_warc: PathBuf,
-    jsonl: Option<Jsonl>,
-    resume: bool,
-    latest_run_only: bool,
-    head: bool,
-    run: Timestamp,
-    records: AtomicU64,
-    bytes: AtomicU64,
-    left_open: AtomicBool,
-}
-
-/// What is known of the answer an earlier run kept.
-struct Last {
-    validators: Validators,
-    checked: Timestamp,
-    /// Where that is known: a line about a 304 does not say when its body came.
-    fetched: Option<Timestamp>,
-    sha256: Option<String>,
-    bytes: Option<u64>,
 }
 
 impl Kept {
@@ -187,23 +149,7 @@ impl Kept {
 
     /// A response's head has arrived; its body follows.
     pub fn begin(&self, exchange: &Exchange<'_>) -> Body {
-        let outputs = Arc::clone(&self.outputs);
-        let room = match (&outputs.directory, &outputs.warc) {
-            (Some(directory), _) => directory.room(),
-            (None, Some(_)) => Room::Unnamed(outputs.beside_warc.clone()),
-            (None, None) => Room::Nowhere,
-        };
-        Body {
-            spool: Spool::new(room),
-            payload: Sha256::new(),
-            bytes: 0,
-            method: exchange.method.clone(),
-            status: exchange.status.as_u16(),
-            final_url: exchange.url.to_string(),
-            headers: exchange.headers.clone(),
-            warc: outputs.warc.as_ref().map(|warc| warc.start(exchange)),
-            outputs,
-        }
+        Body::begin(Arc::clone(&self.outputs), exchange)
     }
 
     /// Records a URL without an answer to keep. The record as written comes back, for a [`Tally`].
@@ -250,156 +196,6 @@ impl Kept {
         }
         Ok(summary)
     }
-}
-
-impl Body {
-    /// The next bytes of the body, with chunking undone and content coding left as received.
-    ///
-    /// # Errors
-    /// When a temporary file cannot be written.
-    pub fn write(&mut self, bytes: &[u8]) -> Result<(), KeepError> {
-        self.bytes += bytes.len() as u64;
-        self.payload.update(bytes);
-        if let Some(pending) = &mut self.warc {
-            pending.body(bytes);
-        }
-        self.spool.write(bytes)
-    }
-
-    /// Whether the body outgrew memory (256 KiB): finishing it then takes time in proportion, off the async workers.
-    pub fn is_large(&self) -> bool {
-        self.spool.is_in_file()
-    }
-
-    /// The body is whole and this was the last exchange for `record.url` (a [`Url`] as text): keeps it in every output. A file is made of
-    /// what was [fetched](Outcome::Fetched) alone; a 304 ([unchanged](Outcome::Unchanged)) leaves the old one. What is
-    /// known here is filled into the record, which comes back for a [`Tally`].
-    ///
-    /// # Errors
-    /// When an output cannot be written; that output then holds nothing of it, and no line says that it does.
-    pub fn finish(mut self, mut record: Record) -> Result<Record, KeepError> {
-        let outputs = &*self.outputs;
-        let payload = self.payload.clone().finalize();
-        record.run = outputs.run;
-        record.status.get_or_insert(self.status);
-        record.final_url.get_or_insert_with(|| std::mem::take(&mut self.final_url));
-        self.method.as_str().clone_into(&mut record.method);
-        if record.outcome.is_held() {
-            record.etag = text(&self.headers, &ETAG);
-            record.last_modified = text(&self.headers, &LAST_MODIFIED);
-        }
-
-        let mut confirms = None;
-        match record.outcome {
-            Outcome::Fetched => {
-                if self.method != Method::HEAD {
-                    record.bytes = Some(self.bytes);
-                    record.sha256 = Some(warc::hex(&payload));
-                }
-                if let Some(directory) = &outputs.directory {
-                    directory.keep(&record, &self.headers, &mut self.spool)?;
-                }
-                outputs.bytes.fetch_add(self.bytes, Ordering::Relaxed);
-            }
-            Outcome::Unchanged => {
-                confirms = outputs.fill_from_last(&mut record);
-                if let Some(directory) = &outputs.directory {
-                    directory.still_holds(&record)?;
-                }
-            }
-            _ => {}
-        }
-        if let (Some(warc), Some(pending)) = (&outputs.warc, self.warc.take()) {
-            let role = Role::Last { record: &record, confirms };
-            warc.write(&pending, &mut self.spool, self.bytes, &payload, &role)?;
-        }
-        outputs.line(record)
-    }
-
-    /// The body is whole, and another exchange for the same URL follows (a redirect, a retry): the WARC keeps it.
-    ///
-    /// # Errors
-    /// When the WARC cannot be written.
-    pub fn hop(mut self) -> Result<(), KeepError> {
-        match (&self.outputs.warc, self.warc.take()) {
-            (Some(warc), Some(pending)) => {
-                warc.write(&pending, &mut self.spool, self.bytes, &self.payload.finalize(), &Role::Hop)
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-impl Outputs {
-    fn is_done(&self, url: &Url) -> bool {
-        if !self.resume {
-            return false;
-        }
-        let lines = self.jsonl.as_ref().filter(|jsonl| jsonl.is_file());
-        match lines.map(|lines| lines.done(url.as_str(), self.latest_run_only)) {
-            Some(None) => return false,
-            Some(Some(Done::Verdict)) => return true,
-            Some(Some(Done::Held)) => {}
-            None if self.warc.is_none() && self.directory.is_none() => return false,
-            None => {}
-        }
-        self.warc.as_ref().is_none_or(|warc| warc.holds(url.as_str()))
-            && self.directory.as_ref().is_none_or(|directory| {
-                let since = directory.interrupted().filter(|_| self.latest_run_only);
-                directory.kept(url).is_some_and(|meta| self.is_our_method(&meta.method) && Some(meta.run) >= since)
-            })
-    }
-
-    fn last(&self, url: &Url) -> Option<Last> {
-        if let Some(directory) = &self.directory {
-            let meta = directory.kept(url).filter(|meta| self.is_our_method(&meta.method))?;
-            return Some(Last {
-                validators: Validators { etag: meta.etag, last_modified: meta.last_modified },
-                checked: meta.checked,
-                fetched: Some(meta.fetched),
-                sha256: meta.sha256,
-                bytes: meta.bytes,
-            });
-        }
-        let record = self.jsonl.as_ref()?.last(url.as_str()).filter(|record| record.outcome.is_held())?;
-        Some(Last {
-            validators: Validators { etag: record.etag, last_modified: record.last_modified },
-            checked: record.finished,
-            fetched: (record.outcome == Outcome::Fetched).then_some(record.finished),
-            sha256: record.sha256,
-            bytes: record.bytes,
-        })
-    }
-
-    /// Carries what is kept over into the record of an answer that confirms it; when that was fetched.
-    fn fill_from_last(&self, record: &mut Record) -> Option<Timestamp> {
-        let last = self.last(&Url::parse(&record.url).ok()?)?;
-        record.bytes = last.bytes;
-        record.sha256 = last.sha256;
-        record.etag = record.etag.take().or(last.validators.etag);
-        record.last_modified = record.last_modified.take().or(last.validators.last_modified);
-        last.fetched
-    }
-
-    fn line(&self, record: Record) -> Result<Record, KeepError> {
-        if let Some(jsonl) = &self.jsonl {
-            jsonl.write(&record)?;
-        }
-        if matches!(record.outcome, Outcome::Refused | Outcome::NotChecked) {
-            self.left_open.store(true, Ordering::Relaxed);
-        }
-        self.records.fetch_add(1, Ordering::Relaxed);
-        Ok(record)
-    }
-
-    fn is_our_method(&self, method: &str) -> bool {
-        (method == "HEAD") == self.head
-    }
-}
-
-/// A header as text; one that is none cannot be sent back in a conditional request either.
-fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
-    Some(headers.get(name)?.to_str().ok()?.to_owned())
 }
 
 fn beside(path: &Path) -> PathBuf {

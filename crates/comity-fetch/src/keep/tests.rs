@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use http::{HeaderValue, StatusCode, Version};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version};
 
 use super::*;
 
@@ -310,6 +310,72 @@ fn is_shared_between_tasks() {
     fn shared<T: Send + Sync + 'static>() {}
     shared::<Kept>();
     shared::<Body>();
+}
+
+/// Long enough now and then for a temporary file; its own URL tells its length.
+fn body_of(n: usize) -> Vec<u8> {
+    vec![b'x'; if n.is_multiple_of(10) { 300_000 + n } else { n }]
+}
+
+/// The process [`killed_at_any_instant_nothing_half_written_is_seen`] kills.
+#[test]
+#[ignore = "runs for a test that kills it"]
+fn a_process_that_is_killed() {
+    let Some(dir) = std::env::var_os("COMITY_KEEP_UNTIL_KILLED") else { return };
+    let dir = PathBuf::from(dir);
+    let options = Options {
+        directory: Some(dir.join("files")),
+        warc: Some(dir.join("out.warc")),
+        jsonl: Some(Lines::File(dir.join("out.jsonl"))),
+        resume: true,
+        ..Options::default()
+    };
+    let kept = Kept::open(&options).unwrap();
+    for n in (0..5_000).filter(|n| !kept.is_done(&url(&format!("https://a.test/{n}.txt")))) {
+        fetch(&kept, &format!("https://a.test/{n}.txt"), &body_of(n));
+    }
+}
+
+#[test]
+fn killed_at_any_instant_nothing_half_written_is_seen() {
+    let place = Place::new();
+    let mut length = 0;
+    for round in 1..=6 {
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "keep::tests::a_process_that_is_killed", "--ignored"])
+            .env("COMITY_KEEP_UNTIL_KILLED", place.dir.path())
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        // Each round is killed after some more lines, wherever it then is.
+        let grown = |len: u64| fs::metadata(place.path("out.jsonl")).is_ok_and(|file| file.len() > len);
+        while !grown(length + round * 1_500) && child.try_wait().unwrap().is_none() {
+            std::thread::yield_now();
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+
+        let text = fs::read_to_string(place.path("out.jsonl")).unwrap();
+        length = text.len() as u64;
+        let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+        let recorded: Vec<Record> = whole.map(|line| serde_json::from_str(line).unwrap()).collect();
+        let urls: std::collections::HashSet<&str> = recorded.iter().map(|record| record.url.as_str()).collect();
+        assert_eq!(urls.len(), recorded.len(), "round {round}: none was fetched twice");
+        for entry in fs::read_dir(place.path("files/a.test")).unwrap() {
+            let entry = entry.unwrap();
+            let name = entry.file_name().into_string().unwrap();
+            if name.ends_with(".meta.json") {
+                serde_json::from_slice::<Meta>(&fs::read(entry.path()).unwrap()).unwrap();
+            } else {
+                let n: usize = name.strip_suffix(".txt").unwrap().parse().unwrap();
+                assert!(fs::read(entry.path()).unwrap() == body_of(n), "round {round}: {name}");
+            }
+        }
+        let resumed =
+            Kept::open(&Options { warc: Some(place.path("out.warc")), resume: true, ..place.options(9) }).unwrap();
+        assert!(recorded.iter().all(|record| resumed.is_done(&url(&record.url))), "round {round}");
+        assert!(fs::read_dir(place.path("files/.comity-part")).unwrap().count() == 1, "left-overs are cleared");
+    }
 }
 
 /// The keys an object schema describes and requires are the keys that are written.
