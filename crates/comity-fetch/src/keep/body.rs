@@ -66,9 +66,9 @@ impl Body {
         self.spool.is_in_file()
     }
 
-    /// The body is whole and this was the last exchange for `record.url` (a [`Url`] as text): keeps it in every output. A file is made of
+    /// The body is whole and this was the last exchange for `record.url` (a [`Url`](url::Url) as text): keeps it in every output. A file is made of
     /// what was [fetched](Outcome::Fetched) alone; a 304 ([unchanged](Outcome::Unchanged)) leaves the old one. What is
-    /// known here is filled into the record, which comes back for a [`Tally`].
+    /// known here is filled into the record, which comes back for a [`Tally`](super::Tally).
     ///
     /// # Errors
     /// When an output cannot be written; that output then holds nothing of it, and no line says that it does.
