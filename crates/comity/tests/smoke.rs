@@ -12,7 +12,8 @@ fn url(text: &str) -> Url {
 
 #[tokio::test(start_paused = true)]
 async fn waiting_requests_start_in_order_at_the_interval() {
-    let limits = Partial { interval: Some(Duration::from_millis(100)), policy: Some(Policy::Fixed), ..Partial::default() };
+    let limits =
+        Partial { interval: Some(Duration::from_millis(100)), policy: Some(Policy::Fixed), ..Partial::default() };
     let pacer = Pacer::builder(Profile::Api).template(limits).local();
     let url = url("http://a.example/");
     let mut tasks = Vec::new();

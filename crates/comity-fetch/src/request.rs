@@ -1,0 +1,4 @@
+//! TODO
+
+/// TODO
+pub struct Requests;
