@@ -106,7 +106,7 @@ impl Pacer {
                 let place = ask.place.unwrap_or_else(|| engine.place());
                 drop(engine);
                 let request = request(&ask, place, now, 1);
-                let held = Held { route, grant, request, tag: None };
+                let held = Held { route, grant, request, tag: None, waited_for: None };
                 self.inner.sent(&held);
                 Ok(Ok(Permit::new(Arc::clone(&self.inner), Some(held))))
             }
@@ -220,18 +220,28 @@ impl Pacer {
             Err(RouteError::Full(wait)) => return Ok(Start::Full(wait.until)),
         };
         let place = ask.place.unwrap_or_else(|| engine.place());
-        match engine.try_start(now, &route, ask.cost) {
+        let start = match ask.after {
+            // It waits for an instant of its own, whatever the host says.
+            Some(span) if !span.is_zero() => Err(Wait {
+                until: now.after(span),
+                scope: route.members()[0].scope,
+                because: comity_core::limits::Because::Order,
+            }),
+            _ => engine.try_start(now, &route, ask.cost),
+        };
+        match start {
             Ok(grant) => {
                 drop(engine);
-                let held = Held { route, grant, request: request(ask, place, now, 1), tag: None };
+                let held = Held { route, grant, request: request(ask, place, now, 1), tag: None, waited_for: None };
                 inner.sent(&held);
                 Ok(Start::Now(Permit::new(Arc::clone(inner), Some(held))))
             }
             Err(wait) => {
                 let request = request(ask, place, now, 0);
+                let not_before = ask.after.map(|span| now.after(span));
                 inner.notice(&mut engine, now, &route, &request, &wait);
                 let (sender, receiver) = oneshot::channel();
-                let ticket = engine.enqueue(now, Pending { owner: Owner::Future(sender), request, route }, None);
+                let ticket = engine.enqueue(now, Pending { owner: Owner::Future(sender), request, route }, not_before);
                 inner.ensure_driver();
                 inner.pump(engine, now);
                 Ok(Start::Waiting(Waiting::new(Arc::clone(inner), Some(ticket), receiver, ask.queue_timeout)))
@@ -350,6 +360,11 @@ impl Inner {
         drop(cancelled);
     }
 
+    pub(crate) fn in_words(&self, wait: &Wait) -> Delay {
+        let now = self.clock.now();
+        self.engine.lock().delay(now, wait)
+    }
+
     pub(crate) fn delay_of(&self, ticket: Ticket) -> Option<Delay> {
         let now = self.clock.now();
         self.engine.lock().delay_of(now, ticket)
@@ -381,7 +396,7 @@ impl Inner {
         Waiting::new(Arc::clone(self), Some(ticket), receiver, None)
     }
 
-    /// The same for a request of a line.
+    /// The same for a request of a line: the line will name it again.
     pub(crate) fn again_in_line(self: &Arc<Self>, held: Held) {
         let now = self.clock.now();
         let mut engine = self.engine.lock();
@@ -467,12 +482,12 @@ impl Inner {
 
     /// Gives a permit to the future that waits for it; a line's is given back as it is.
     pub(crate) fn hand_over(self: &Arc<Self>, start: Started) -> Option<(u64, Permit)> {
-        let Started { owner, request, route, grant } = start;
+        let Started { owner, request, route, grant, waited_for } = start;
         let tag = match &owner {
             Owner::Line(tag) => Some(*tag),
             Owner::Future(_) => None,
         };
-        let held = Held { route, grant, request, tag };
+        let held = Held { route, grant, request, tag, waited_for };
         self.sent(&held);
         let permit = Permit::new(Arc::clone(self), Some(held));
         match owner {
@@ -492,6 +507,14 @@ impl Inner {
         }
         let driver = Driver { inner: Arc::downgrade(self) };
         tokio::spawn(driver.run(Arc::clone(&self.changed), self.clock));
+    }
+
+    /// The line is gone: what still waits is driven as in any pacer.
+    pub(crate) fn line_closed(self: &Arc<Self>) {
+        self.has_line.store(false, Ordering::Release);
+        if !self.engine.lock().schedule.is_empty() && tokio::runtime::Handle::try_current().is_ok() {
+            self.ensure_driver();
+        }
     }
 
     fn notice(

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use comity_core::limits::Route;
 use comity_core::limits::all::Grant;
+use comity_core::limits::{Route, Wait};
 use comity_core::schedule::{GiveUp, Ticket};
 use comity_core::time::Instant;
 use tokio::sync::oneshot;
@@ -33,6 +33,7 @@ pub(crate) struct Held {
     pub(crate) grant: Grant,
     pub(crate) request: Request,
     pub(crate) tag: Option<u64>,
+    pub(crate) waited_for: Option<Wait>,
 }
 
 /// Whether a permit may still be used, asked right before the request is written (decision 2).
@@ -89,6 +90,11 @@ impl Permit {
         self.held.as_ref().map_or(Duration::ZERO, |held| held.grant.start.since(held.request.queued))
     }
 
+    /// What it waited for, where it waited.
+    pub fn waited_for(&self) -> Option<crate::error::Delay> {
+        Some(self.inner.in_words(self.held.as_ref()?.waited_for.as_ref()?))
+    }
+
     /// Which attempt this is, from 1.
     pub fn attempt(&self) -> u32 {
         self.held.as_ref().map_or(1, |held| held.request.attempted.attempts)
@@ -123,8 +129,12 @@ impl Permit {
         }
     }
 
-    pub(crate) fn give_up_held(mut self) -> Option<Held> {
-        self.held.take()
+    /// Gives up a permit of a [`Line`](crate::Line) that would be used too late: the line will name its request again, in
+    /// the same place of the order.
+    pub fn requeue(mut self) {
+        if let Some(held) = self.held.take() {
+            self.inner.again_in_line(held);
+        }
     }
 }
 

@@ -69,6 +69,8 @@ pub struct Attempt {
     pub cost: u32,
     /// Since when it has been waiting.
     pub asked: Instant,
+    /// Why the head of its queue waited when the store was last asked.
+    pub waited_for: Option<Wait>,
     queue: u32,
 }
 
@@ -202,6 +204,7 @@ impl Schedule {
                 route: queue.route.clone(),
                 cost: waiter.cost,
                 asked: waiter.asked,
+                waited_for: queue.wait,
                 queue: queue_at,
             });
         }

@@ -78,6 +78,12 @@ impl Tally {
         }
     }
 
+    /// Counts many URLs of one host that ended alike without a request.
+    pub fn record_many(&mut self, host: &str, outcome: Outcome, many: u32) {
+        self.totals.add(outcome, many);
+        self.host(host).add(outcome, many);
+    }
+
     /// All hosts together.
     pub fn totals(&self) -> &Counts {
         &self.totals
@@ -109,7 +115,14 @@ impl Tally {
 
 impl Counts {
     fn count(&mut self, record: &Record) {
-        let count = match record.outcome {
+        self.add(record.outcome, 1);
+        if record.outcome.is_held() && record.attempts as usize > 1 + record.redirects.len() {
+            self.retried = self.retried.saturating_add(1);
+        }
+    }
+
+    fn add(&mut self, outcome: Outcome, many: u32) {
+        let count = match outcome {
             Outcome::Fetched => &mut self.fetched,
             Outcome::Unchanged => &mut self.unchanged,
             Outcome::Refused => &mut self.refused,
@@ -118,10 +131,7 @@ impl Counts {
             Outcome::Skipped => &mut self.skipped,
             Outcome::NotChecked => &mut self.not_checked,
         };
-        *count = count.saturating_add(1);
-        if record.outcome.is_held() && record.attempts as usize > 1 + record.redirects.len() {
-            self.retried = self.retried.saturating_add(1);
-        }
+        *count = count.saturating_add(many);
     }
 }
 
