@@ -64,6 +64,11 @@ impl Failure {
         self.0.request.take()
     }
 
+    /// The time that the caller gave the attempt ran out; the far end may have received it.
+    pub(crate) fn timed_out(text: String) -> Self {
+        Self::new(FailureKind::TimedOut, text)
+    }
+
     pub(super) fn new(kind: FailureKind, text: String) -> Self {
         Self(Box::new(Facts { kind, text, source: None, not_sent: false, request: None }))
     }

@@ -130,6 +130,11 @@ impl Kept {
         self.outputs.is_done(url)
     }
 
+    /// Whether this run goes on with an earlier one.
+    pub fn resumes(&self) -> bool {
+        self.outputs.resume
+    }
+
     /// What to ask "if newer" with: from the description of the file kept, or, without a directory, from the last line.
     /// `None` when nothing is kept, or not whole.
     pub fn validators(&self, url: &Url) -> Option<Validators> {

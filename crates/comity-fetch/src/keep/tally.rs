@@ -89,6 +89,11 @@ impl Tally {
         &self.totals
     }
 
+    /// Bytes of the bodies kept.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// The report of a run between these times.
     pub fn report(&self, started: Timestamp, finished: Timestamp) -> Report {
         Report {
@@ -114,6 +119,14 @@ impl Tally {
 }
 
 impl Counts {
+    /// All URLs counted.
+    pub fn all(&self) -> u64 {
+        [self.fetched, self.unchanged, self.refused, self.failed, self.robots, self.skipped, self.not_checked]
+            .into_iter()
+            .map(u64::from)
+            .sum()
+    }
+
     fn count(&mut self, record: &Record) {
         self.add(record.outcome, 1);
         if record.outcome.is_held() && record.attempts as usize > 1 + record.redirects.len() {

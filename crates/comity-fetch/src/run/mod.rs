@@ -1,7 +1,11 @@
 //! A run over a list.
 
+mod attempt;
+mod job;
 mod options;
+mod sites;
 mod status;
+mod work;
 
 pub use options::Options;
 pub use status::{HostLine, Observer, Status};
@@ -63,7 +67,7 @@ impl Fetch {
     /// # Errors
     /// When an output cannot be written. What was kept until then is whole.
     pub async fn run(self, observer: &mut dyn Observer, stop: impl Future<Output = ()>) -> Result<End, FetchError> {
-        let _ = (observer, stop);
-        unimplemented!()
+        let (run, inbox) = work::Run::new(self, observer);
+        run.work(inbox, stop).await
     }
 }
