@@ -25,7 +25,7 @@ pub struct Line {
 
 /// A request's name in a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct InLine(Ticket);
+pub struct InLine(pub(crate) Ticket);
 
 impl Line {
     pub(crate) fn new(pacer: Pacer) -> Self {

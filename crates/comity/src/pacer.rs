@@ -20,7 +20,7 @@ use crate::clock::{self, Clock};
 use crate::engine::{Engine, Owner, Pending, Request, Started};
 use crate::error::{AcquireError, Delay};
 use crate::event::{Event, EventKind, Events, since_start};
-use crate::line::Line;
+use crate::line::{InLine, Line};
 use crate::permit::{Begin, Held, Permit, Settled, Waiting};
 use crate::profile::Profile;
 
@@ -397,7 +397,7 @@ impl Inner {
     }
 
     /// The same for a request of a line: the line will name it again.
-    pub(crate) fn again_in_line(self: &Arc<Self>, held: Held) {
+    pub(crate) fn again_in_line(self: &Arc<Self>, held: Held) -> InLine {
         let now = self.clock.now();
         let mut engine = self.engine.lock();
         let effects = engine.memory.release(now, held.route.members(), &held.grant);
@@ -405,8 +405,9 @@ impl Inner {
         let mut request = held.request;
         request.attempted.attempts = request.attempted.attempts.saturating_sub(1);
         let owner = Owner::Line(held.tag.unwrap_or_default());
-        engine.enqueue(now, Pending { owner, request, route: held.route }, None);
+        let ticket = engine.enqueue(now, Pending { owner, request, route: held.route }, None);
         self.pump(engine, now);
+        InLine(ticket)
     }
 
     pub(crate) fn settle(self: &Arc<Self>, held: Held, answer: &Answer<'_>) -> Settled {
@@ -440,8 +441,8 @@ impl Inner {
                 self.retrying_event(&engine, now, &held);
                 let Held { route, request, tag, .. } = held;
                 if let Some(tag) = tag {
-                    engine.enqueue(now, Pending { owner: Owner::Line(tag), request, route }, not_before);
-                    Settled::Requeued
+                    let pending = Pending { owner: Owner::Line(tag), request, route };
+                    Settled::Requeued(InLine(engine.enqueue(now, pending, not_before)))
                 } else {
                     let (sender, receiver) = oneshot::channel();
                     let owner = Owner::Future(sender);

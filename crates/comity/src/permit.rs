@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 use crate::answer::Answer;
 use crate::engine::Request;
 use crate::error::AcquireError;
+use crate::line::InLine;
 use crate::pacer::Inner;
 
 /// The right to have one request in flight. Dropped unsettled it is cancelled: the place comes free, the slot is lost, and
@@ -54,7 +55,7 @@ pub enum Settled {
     /// It was refused and waits again, ahead of those that came after it.
     Retry(Waiting),
     /// The same for a request of a [`Line`](crate::Line): the line will name it again.
-    Requeued,
+    Requeued(InLine),
     /// It was refused and ends with the refusal it got.
     GiveUp(GiveUp),
 }
@@ -131,10 +132,8 @@ impl Permit {
 
     /// Gives up a permit of a [`Line`](crate::Line) that would be used too late: the line will name its request again, in
     /// the same place of the order.
-    pub fn requeue(mut self) {
-        if let Some(held) = self.held.take() {
-            self.inner.again_in_line(held);
-        }
+    pub fn requeue(mut self) -> Option<InLine> {
+        self.held.take().map(|held| self.inner.again_in_line(held))
     }
 }
 

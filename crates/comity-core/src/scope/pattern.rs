@@ -81,10 +81,9 @@ impl Pattern {
         let target = Target { port, ..Target::host(name) };
         match &self.site {
             Site::All => true,
-            Site::Group(domain) => target
-                .name()
-                .strip_suffix(domain.as_str())
-                .is_some_and(|rest| rest.is_empty() || rest.ends_with('.')),
+            Site::Group(domain) => {
+                target.name().strip_suffix(domain.as_str()).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+            }
             Site::Host(host) => {
                 host.as_str() == target.name()
                     || port.is_some() && HostKey::new(target.name(), port).is_ok_and(|key| key == *host)

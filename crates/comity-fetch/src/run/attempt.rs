@@ -74,8 +74,8 @@ async fn made(context: &Context, mut job: Box<Job>, permit: Permit) -> (Message,
     let (permit, answer) = match send(context, &job.url, permit, request, deadline.as_ref()).await {
         Sending::TooLate(permit) => {
             job.attempts -= 1;
-            permit.requeue();
-            return (Message::Requeued { job, sent: Sent::No }, None);
+            let place = permit.requeue();
+            return (Message::Requeued { job, place, sent: Sent::No }, None);
         }
         Sending::Ended(permit, answer) => (permit, answer),
     };
@@ -186,8 +186,8 @@ fn why(failure: &Failure) -> NoAnswer {
 }
 
 fn unanswered(context: &Context, job: Box<Job>, failure: &Failure, settled: &Settled) -> Message {
-    if matches!(settled, Settled::Requeued) {
-        return Message::Requeued { job, sent: Sent::NoAnswer };
+    if let Settled::Requeued(place) = settled {
+        return Message::Requeued { job, place: Some(*place), sent: Sent::NoAnswer };
     }
     if let Tag::Robots(_) = job.tag {
         let answer = RobotsAnswer::NotNow(failure.to_string());
@@ -231,19 +231,19 @@ async fn answered(
     let status = head.status;
     context.requests.learn_cookies(&job.url, &head.headers);
     let sent = match (&settled, status.as_u16()) {
-        (Settled::Requeued | Settled::GiveUp(_), _) => Sent::Refused,
+        (Settled::Requeued(_) | Settled::GiveUp(_), _) => Sent::Refused,
         (_, 400..) => Sent::Error,
         _ => Sent::Answered,
     };
     let next = match head.headers.get(LOCATION) {
-        Some(location) if status.is_redirection() && !matches!(settled, Settled::Requeued) => {
+        Some(location) if status.is_redirection() && !matches!(settled, Settled::Requeued(_)) => {
             context.requests.redirect(&job.method, status, location, &job.url)
         }
         _ => Ok(None),
     };
     let (url, method) = (job.url.clone(), job.method.clone());
     let message = match (&settled, next) {
-        (Settled::Requeued, _) => Message::Requeued { job, sent },
+        (Settled::Requeued(place), _) => Message::Requeued { job, place: Some(*place), sent },
         (_, Err(error)) => return (failed(context, job, status.as_u16(), error.to_string(), sent), None),
         (_, Ok(Some((method, to)))) => {
             let robots = matches!(job.tag, Tag::Robots(_));
@@ -253,7 +253,9 @@ async fn answered(
             job.redirects.push(Redirect { status: status.as_u16(), to: to.to_string() });
             Message::Hop { job, method, to }
         }
-        (_, Ok(None)) => return (last_answer(context, job, &request_headers, head, body, &settled, sent, deadline).await, None),
+        (_, Ok(None)) => {
+            return (last_answer(context, job, &request_headers, head, body, &settled, sent, deadline).await, None);
+        }
     };
     (message, Some(Rest { url, method, request_headers, head, body, deadline }))
 }

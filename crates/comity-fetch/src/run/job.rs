@@ -60,7 +60,7 @@ pub(super) struct Queued {
 #[derive(Debug)]
 pub(super) enum Message {
     /// It is back in the line: refused, or its start came too late (`sent` says which).
-    Requeued { job: Box<Job>, sent: Sent },
+    Requeued { job: Box<Job>, place: Option<InLine>, sent: Sent },
     /// A redirect: a start on the host it leads to.
     Hop { job: Box<Job>, method: Method, to: Url },
     /// A page is done; its record is written.

@@ -122,7 +122,10 @@ impl<'a> Run<'a> {
     }
 
     fn is_done(&self) -> bool {
-        self.active == 0 && self.queued.is_empty() && self.fresh as usize >= self.sites.len() && self.attempts.is_empty()
+        self.active == 0
+            && self.queued.is_empty()
+            && self.fresh as usize >= self.sites.len()
+            && self.attempts.is_empty()
     }
 
     /// Starts what may start now, and opens fresh sites as long as there is room for more.
@@ -232,9 +235,11 @@ impl<'a> Run<'a> {
     fn is_young(&self, url: &Url) -> bool {
         let path = url.path();
         let host = url.host_str().unwrap_or_default();
-        let age = self.options.min_refetch_age.iter().filter(|(pattern, _)| {
-            pattern.covers_host(host, url.port()) && pattern.narrowing.covers(path, None)
-        });
+        let age = self
+            .options
+            .min_refetch_age
+            .iter()
+            .filter(|(pattern, _)| pattern.covers_host(host, url.port()) && pattern.narrowing.covers(path, None));
         let Some(least) = age.map(|(_, age)| *age).max() else { return false };
         self.context.kept.fetched_at(url).is_some_and(|at| {
             let age = now().as_millis().saturating_sub(at.as_millis());
@@ -314,12 +319,12 @@ impl<'a> Run<'a> {
     fn reported(&mut self, message: Message) -> Result<(), FetchError> {
         self.active = self.active.saturating_sub(1);
         match message {
-            Message::Requeued { job, sent } => {
+            Message::Requeued { job, place, sent } => {
                 let (site, tag) = (job.site, job.tag.number());
                 if sent == Sent::No {
                     self.requests -= 1;
                 }
-                self.queued.insert(tag, Queued { job, place: None, since: now() });
+                self.queued.insert(tag, Queued { job, place, since: now() });
                 if let Some(permit) = self.early.remove(&tag) {
                     self.granted(tag, permit);
                 }
@@ -445,7 +450,8 @@ impl<'a> Run<'a> {
                 trouble.silent_since = None;
                 let since = *trouble.refusing_since.get_or_insert(at);
                 longer(since, at, self.options.stall_time).then(|| {
-                    let text = format!("the host has refused for {:?} without serving anything", self.options.stall_time);
+                    let text =
+                        format!("the host has refused for {:?} without serving anything", self.options.stall_time);
                     (Outcome::NotChecked, text)
                 })
             }
@@ -507,12 +513,8 @@ impl<'a> Run<'a> {
     fn tick(&mut self) -> Result<(), FetchError> {
         if let Some(limit) = self.options.queue_timeout {
             let at = now();
-            let late: Vec<u64> = self
-                .queued
-                .iter()
-                .filter(|(_, queued)| longer(queued.since, at, limit))
-                .map(|(tag, _)| *tag)
-                .collect();
+            let late: Vec<u64> =
+                self.queued.iter().filter(|(_, queued)| longer(queued.since, at, limit)).map(|(tag, _)| *tag).collect();
             for tag in late {
                 self.time_out(tag, limit);
             }
