@@ -3,6 +3,7 @@
 //! A chore is a file (or a folder) of its own beside this one, and a line in [`CHORES`].
 #![expect(clippy::print_stdout, reason = "a chore talks to the person who runs it")]
 
+mod bench;
 mod test;
 mod workspace;
 
@@ -18,8 +19,14 @@ struct Chore {
     run: fn(&Workspace, &[String]) -> anyhow::Result<()>,
 }
 
-const CHORES: &[Chore] =
-    &[Chore { name: "test", about: "all that CI checks, in order, up to the first failure", run: test::run }];
+const CHORES: &[Chore] = &[
+    Chore { name: "test", about: "all that CI checks, in order, up to the first failure", run: test::run },
+    Chore {
+        name: "bench",
+        about: "decisions, waiting and fetching beside their peers; prints ratios",
+        run: bench::run,
+    },
+];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
