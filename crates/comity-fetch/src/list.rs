@@ -1,4 +1,0 @@
-//! TODO
-
-/// TODO
-pub struct List;
