@@ -11,7 +11,7 @@ pub struct LineError {
     pub source: Arc<str>,
     /// Its number, from 1; 0 where that is not known.
     pub line: u64,
-    /// Its first 200 characters, without the password of a URL.
+    /// Its first 200 characters, without the user of a URL and the headers and body of an object.
     pub text: String,
     /// What is wrong, said of the line: `is not UTF-8`.
     pub reason: Cow<'static, str>,
@@ -26,7 +26,9 @@ impl LineError {
 
 /// What may be shown of a line.
 fn shown(line: &str) -> String {
-    let cut: String = line.chars().take(SHOWN).collect();
+    let secret =
+        ["\"headers\"", "\"body\""].iter().filter_map(|key| line.find(key)).min().filter(|_| line.starts_with('{'));
+    let cut: String = line[..secret.unwrap_or(line.len())].chars().take(SHOWN).collect();
     let Some(start) = cut.find("://").map(|at| at + 3) else { return cut };
     let authority = cut[start..].split(['/', '?', '#', '"']).next().unwrap_or_default();
     match authority.rfind('@') {

@@ -127,6 +127,8 @@ fn an_error_shows_no_password() {
     {
         assert!(!wrong(line).contains("s3cret"), "{}", wrong(line));
     }
+    let error = wrong(r#"{"url": "http://h/", "headers": {"Authorization": "s3cret"}, "body": "s3cret", "x": 1}"#);
+    assert!(error.contains("unknown field `x`") && !error.contains("s3cret"), "{error}");
 }
 
 #[test]

@@ -58,10 +58,10 @@ mod tests {
         }
     }
 
-    fn method(from: Method, status: u16) -> Option<Method> {
+    fn method(from: &Method, status: u16) -> Option<Method> {
         let location = HeaderValue::from_static("/b");
         let base = Url::parse("http://example.org/a").unwrap();
-        follow(&from, StatusCode::from_u16(status).unwrap(), &location, &base).unwrap().map(|(method, _)| method)
+        follow(from, StatusCode::from_u16(status).unwrap(), &location, &base).unwrap().map(|(method, _)| method)
     }
 
     #[test]
@@ -89,16 +89,16 @@ mod tests {
     #[test]
     fn methods_change_as_rfc_9110_says() {
         for status in [301, 302, 303] {
-            assert_eq!(method(Method::POST, status), Some(Method::GET), "{status}");
-            assert_eq!(method(Method::HEAD, status), Some(Method::HEAD), "{status}");
+            assert_eq!(method(&Method::POST, status), Some(Method::GET), "{status}");
+            assert_eq!(method(&Method::HEAD, status), Some(Method::HEAD), "{status}");
         }
         for status in [307, 308] {
-            assert_eq!(method(Method::POST, status), Some(Method::POST), "{status}");
+            assert_eq!(method(&Method::POST, status), Some(Method::POST), "{status}");
         }
-        assert_eq!(method(Method::PUT, 301), Some(Method::PUT));
-        assert_eq!(method(Method::PUT, 303), Some(Method::GET));
+        assert_eq!(method(&Method::PUT, 301), Some(Method::PUT));
+        assert_eq!(method(&Method::PUT, 303), Some(Method::GET));
         for status in [200, 300, 304, 305, 306, 404] {
-            assert_eq!(method(Method::GET, status), None, "{status}");
+            assert_eq!(method(&Method::GET, status), None, "{status}");
         }
     }
 }
