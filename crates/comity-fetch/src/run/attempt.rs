@@ -161,14 +161,15 @@ fn timed_out(url: &Url, span: Duration) -> Failure {
 }
 
 fn build(context: &Context, job: &Job) -> Result<Request, String> {
-    let (extra, validators, robots) = match job.tag {
-        Tag::Page(index) => (context.list.extra(index), validators(context, job), false),
-        Tag::Robots(_) => (None, None, true),
+    let made = match job.tag {
+        Tag::Robots(_) => context.requests.robots(&job.url),
+        Tag::Page(index) => {
+            let extra = context.list.extra(index);
+            let validators = validators(context, job);
+            context.requests.build(&job.url, extra, validators.as_ref(), &job.first, Some(&job.method))
+        }
     };
-    context
-        .requests
-        .build(&job.url, &job.method, extra, validators.as_ref(), &job.first, robots)
-        .map_err(|error| error.to_string())
+    made.map_err(|error| error.to_string())
 }
 
 fn validators(context: &Context, job: &Job) -> Option<Validators> {
@@ -426,15 +427,6 @@ async fn robots_answer(
         robots::Answer::NotNow => RobotsAnswer::NotNow(format!("it was answered with status {status}")),
     };
     Message::Robots { job, answer, sent }
-}
-
-/// The method of a page: HEAD where links are only checked, else what the list says, else GET.
-pub(super) fn method_of(list: &List, index: u32, head: bool) -> Method {
-    match list.extra(index).and_then(|extra| extra.method.clone()) {
-        Some(method) => method,
-        None if head => Method::HEAD,
-        None => Method::GET,
-    }
 }
 
 /// A redirect's or refusal's body that is longer is not kept.

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use url::Url;
 
-use super::attempt::{Context, attempt, method_of, now};
+use super::attempt::{Context, attempt, now};
 use super::job::{Job, Message, Queued, RobotsAnswer, Sent, Tag};
 use super::options::Options;
 use super::sites::{RobotsState, SiteId, Sites};
@@ -25,7 +25,6 @@ pub(super) struct Run<'a> {
     line: Line,
     context: Arc<Context>,
     options: Options,
-    head: bool,
     sites: Sites,
     /// Sites nobody has asked anything yet, in order of the list.
     fresh: u32,
@@ -51,7 +50,6 @@ impl<'a> Run<'a> {
         let sites = Sites::of(&list, |index| !kept.resumes() || !kept.is_done(&list.url(index)));
         let total = sites.ids().map(|site| u64::from(sites.get(site).left)).sum();
         let (reports, inbox) = mpsc::unbounded_channel();
-        let head = requests.head();
         let context = Context {
             client,
             requests,
@@ -67,7 +65,6 @@ impl<'a> Run<'a> {
             pacer,
             context: Arc::new(context),
             options,
-            head,
             sites,
             fresh: 0,
             queued: HashMap::default(),
@@ -197,7 +194,7 @@ impl<'a> Run<'a> {
             }
             let url = self.context.list.url(index);
             self.sites.pop(site);
-            let method = method_of(&self.context.list, index, self.head);
+            let method = self.context.requests.method(self.context.list.extra(index));
             let job = Box::new(Job {
                 tag: Tag::Page(index),
                 site,
@@ -209,7 +206,7 @@ impl<'a> Run<'a> {
                 waits: Vec::new(),
                 started: now(),
             });
-            if self.is_young(&job.url) {
+            if self.is_young(index, &job.url) {
                 let mut record = job.record(Outcome::Skipped, now());
                 record.reason = Some("what is kept is younger than min_refetch_age".to_owned());
                 self.note(record);
@@ -232,7 +229,12 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn is_young(&self, url: &Url) -> bool {
+    /// Whether what is kept is younger than the least age of a new fetch (H12).
+    fn is_young(&self, index: u32, url: &Url) -> bool {
+        let own = self.context.list.extra(index).and_then(|extra| extra.min_refetch_age);
+        if own.is_none() && self.options.min_refetch_age.is_empty() {
+            return false;
+        }
         let path = url.path();
         let host = url.host_str().unwrap_or_default();
         let age = self
@@ -240,7 +242,7 @@ impl<'a> Run<'a> {
             .min_refetch_age
             .iter()
             .filter(|(pattern, _)| pattern.covers_host(host, url.port()) && pattern.narrowing.covers(path, None));
-        let Some(least) = age.map(|(_, age)| *age).max() else { return false };
+        let Some(least) = age.map(|(_, age)| *age).chain(own).max() else { return false };
         self.context.kept.fetched_at(url).is_some_and(|at| {
             let age = now().as_millis().saturating_sub(at.as_millis());
             u64::try_from(age).is_ok_and(|age| u128::from(age) < least.as_millis())
@@ -267,7 +269,7 @@ impl<'a> Run<'a> {
             ask = ask.identity(identity);
         }
         if let Some(cost) = extra.and_then(|extra| extra.cost) {
-            ask = ask.cost(cost);
+            ask = ask.cost(cost.get());
         }
         let pushed = match extra.and_then(|extra| extra.limits.as_ref()) {
             Some(limits) => self.line.push_under(&self.pacer.with_limits(limits), &ask, tag),
