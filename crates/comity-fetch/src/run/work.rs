@@ -46,7 +46,8 @@ pub(super) struct Run<'a> {
 
 impl<'a> Run<'a> {
     pub(super) fn new(fetch: Fetch, observer: &'a mut dyn Observer) -> (Self, mpsc::UnboundedReceiver<Message>) {
-        let Fetch { pacer, client, requests, kept, list, options } = fetch;
+        let Fetch { pacer, client, requests, kept, mut list, options } = fetch;
+        list.shrink();
         let sites = Sites::of(&list, |index| !kept.resumes() || !kept.is_done(&list.url(index)));
         let total = sites.ids().map(|site| u64::from(sites.get(site).left)).sum();
         let (reports, inbox) = mpsc::unbounded_channel();
