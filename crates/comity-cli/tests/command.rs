@@ -138,6 +138,16 @@ fn explain_refuses_what_is_not_fetched() {
 }
 
 #[test]
+fn x4_the_demo_shows_what_the_far_end_received() {
+    let text = output(&["demo", "--quick", "--quiet"]);
+    for told in
+        ["what the far end received", "bucket.example", "a token bucket", "monastery.example", "22 pages fetched"]
+    {
+        assert!(text.contains(told), "{told}: {text}");
+    }
+}
+
+#[test]
 fn presets_are_listed_with_their_sources() {
     let text = output(&["presets", "nominatim"]);
     assert!(text.starts_with("J01  Nominatim") && text.contains("interval = 1s, in_flight = 1"), "{text}");

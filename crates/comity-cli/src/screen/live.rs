@@ -4,6 +4,7 @@ use comity_fetch::Status;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use jiff::ZonedDateTime;
 
+use super::meter::Meter;
 use super::view;
 
 /// A bar for the whole and a line for each of the slowest hosts, redrawn in place.
@@ -11,6 +12,7 @@ pub(crate) struct Live {
     multi: MultiProgress,
     whole: ProgressBar,
     hosts: Vec<ProgressBar>,
+    meter: Meter,
 }
 
 impl Live {
@@ -18,14 +20,15 @@ impl Live {
         let multi = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(REDRAWS_A_SECOND));
         let whole = multi.add(ProgressBar::new(0));
         whole.set_style(style(if colours { "{bar:24.green/dim} {wide_msg}" } else { "[{bar:24}] {wide_msg}" }));
-        Self { multi, whole, hosts: Vec::new() }
+        Self { multi, whole, hosts: Vec::new(), meter: Meter::default() }
     }
 
     /// Shows where the run is now. Lines are cut at the terminal's width as it is when they are drawn.
     pub(crate) fn show(&mut self, status: &Status, now: &ZonedDateTime) {
+        self.meter.note(status);
         self.whole.set_length(status.total);
         self.whole.set_position(view::done(&status.counts));
-        self.whole.set_message(view::overall(status));
+        self.whole.set_message(view::overall(status, &self.meter));
         let lines = view::hosts(status, ROWS, now);
         while self.hosts.len() > lines.len() {
             if let Some(gone) = self.hosts.pop() {

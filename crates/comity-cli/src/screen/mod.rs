@@ -4,6 +4,7 @@
 
 mod live;
 pub(crate) mod log;
+mod meter;
 mod plain;
 pub(crate) mod summary;
 pub(crate) mod view;

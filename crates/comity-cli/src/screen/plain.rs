@@ -5,27 +5,30 @@ use std::time::Duration;
 use comity_fetch::Status;
 use jiff::ZonedDateTime;
 
+use super::meter::Meter;
 use super::view;
 
 /// Says how far the run is every so often, by the run's own clock.
 pub(crate) struct Plain {
     every: Duration,
     next: Duration,
+    meter: Meter,
 }
 
 impl Plain {
     pub(crate) fn new(every_secs: u64) -> Self {
         let every = Duration::from_secs(every_secs);
-        Self { every, next: every }
+        Self { every, next: every, meter: Meter::default() }
     }
 
     /// The line to say now, if it is time for one.
     pub(crate) fn line(&mut self, status: &Status, now: &ZonedDateTime) -> Option<String> {
+        self.meter.note(status);
         if status.elapsed < self.next {
             return None;
         }
         self.next = status.elapsed + self.every;
-        Some(view::plain(status, now))
+        Some(view::plain(status, &self.meter, now))
     }
 }
 

@@ -13,6 +13,10 @@ use super::words::{bytes, clean, count, span};
 pub(crate) struct Beside {
     /// Why the run ended before its list did.
     pub(crate) stopped: Option<Stop>,
+    /// URLs of the list that an earlier run has done.
+    pub(crate) earlier: u64,
+    /// The run ended because nobody reads standard output any more.
+    pub(crate) output_closed: bool,
     /// Answers of 400 and more, where links were checked.
     pub(crate) broken: u32,
     /// The first URLs that were not fetched, with why.
@@ -45,9 +49,16 @@ fn headline(text: &mut String, report: &Report, beside: &Beside) {
     let totals = &report.totals;
     let millis = report.finished.as_millis().saturating_sub(report.started.as_millis());
     let took = span(std::time::Duration::from_millis(u64::try_from(millis).unwrap_or_default()));
-    let all = done(totals);
+    let all = all(totals);
     let left = u64::from(totals.not_checked);
     match beside.stopped {
+        Some(Stop::Interrupted) if beside.output_closed => {
+            let _ = write!(
+                text,
+                "{BOLD}Stopped after {took} because nobody reads the output: {} done, {left} not{PLAIN}",
+                all - left
+            );
+        }
         Some(Stop::Interrupted) => {
             let _ = write!(text, "{BOLD}Interrupted after {took}: {} done, {left} not done{PLAIN}", all - left);
         }
@@ -84,13 +95,16 @@ fn headline(text: &mut String, report: &Report, beside: &Beside) {
     if totals.retried > 0 {
         let _ = write!(text, ", {} answered after a retry", totals.retried);
     }
+    if beside.earlier > 0 {
+        let _ = write!(text, "; {} done by an earlier run", count(beside.earlier, "URL"));
+    }
     text.push_str(".\n");
 }
 
 /// A table of the hosts with most URLs; columns without any number are left out.
 fn hosts(text: &mut String, report: &Report) {
     let mut hosts: Vec<(&str, Counts)> = report.hosts.iter().map(|(host, counts)| (host.as_str(), *counts)).collect();
-    hosts.sort_by_key(|(_, counts)| std::cmp::Reverse(done(counts)));
+    hosts.sort_by_key(|(_, counts)| std::cmp::Reverse(all(counts)));
     let more = hosts.len().saturating_sub(HOSTS_SHOWN);
     hosts.truncate(HOSTS_SHOWN);
     let columns: Vec<&Column> =
@@ -111,7 +125,7 @@ fn hosts(text: &mut String, report: &Report) {
         }
         text.push('\n');
     }
-    let others = done(&report.other_hosts);
+    let others = all(&report.other_hosts);
     if more > 0 || others > 0 {
         let _ = write!(text, "and {}", count(more as u64, "more host"));
         if others > 0 {
@@ -119,6 +133,11 @@ fn hosts(text: &mut String, report: &Report) {
         }
         text.push('\n');
     }
+}
+
+/// URLs that were counted, whatever became of them.
+pub(crate) fn all(counts: &Counts) -> u64 {
+    done(counts) + u64::from(counts.not_checked)
 }
 
 type Column = (&'static str, fn(&Counts) -> u32);
@@ -181,6 +200,20 @@ mod tests {
         let totals = Counts { fetched: 100, refused: 1, not_checked: 199, ..Counts::default() };
         let text = words(&report([], totals), &Beside { stopped: Some(Stop::Interrupted), ..Beside::default() });
         assert!(text.starts_with("Interrupted after 3 min 20 s: 101 done, 199 not done: 100 fetched"), "{text}");
+    }
+
+    #[test]
+    fn what_an_earlier_run_did_is_told_apart() {
+        let text = words(&report([], Counts::default()), &Beside { earlier: 7, ..Beside::default() });
+        assert!(text.ends_with("412 requests, 3.2 MB; 7 URLs done by an earlier run."), "{text}");
+    }
+
+    #[test]
+    fn a_closed_output_is_no_interruption() {
+        let totals = Counts { fetched: 1, not_checked: 2, ..Counts::default() };
+        let beside = Beside { stopped: Some(Stop::Interrupted), output_closed: true, ..Beside::default() };
+        let text = words(&report([], totals), &beside);
+        assert!(text.contains("because nobody reads the output: 1 done, 2 not"), "{text}");
     }
 
     #[test]

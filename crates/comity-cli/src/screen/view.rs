@@ -1,23 +1,22 @@
 //! The lines of the progress, from a status.
 
-use std::time::Duration;
-
 use comity_fetch::keep::Counts;
 use comity_fetch::{HostLine, Status};
 use jiff::ZonedDateTime;
 
+use super::meter::Meter;
 use super::words::{bytes, clean, count, cut, per_second, span, when};
 
 /// Everything at a glance: `120/300  12/s  5 in flight  1.2 MB  about 25 s left`, and what went wrong so far.
-pub(crate) fn overall(status: &Status) -> String {
+pub(crate) fn overall(status: &Status, meter: &Meter) -> String {
     let done = done(&status.counts);
     let mut parts = vec![
         format!("{done}/{}", status.total),
-        per_second(done, status.elapsed),
+        per_second(meter.rate()),
         format!("{} in flight", status.active),
         bytes(status.bytes),
     ];
-    if let Some(left) = left(status) {
+    if let Some(left) = meter.left() {
         parts.push(format!("about {} left", span(left)));
     }
     let counts = &status.counts;
@@ -45,8 +44,8 @@ pub(crate) fn hosts(status: &Status, rows: usize, now: &ZonedDateTime) -> Vec<St
 }
 
 /// One line for where nothing can be drawn over.
-pub(crate) fn plain(status: &Status, now: &ZonedDateTime) -> String {
-    let mut text = format!("comity: {} after {}", overall(status).replace("  ", ", "), span(status.elapsed));
+pub(crate) fn plain(status: &Status, meter: &Meter, now: &ZonedDateTime) -> String {
+    let mut text = format!("comity: {} after {}", overall(status, meter).replace("  ", ", "), span(status.elapsed));
     if let Some(slowest) = status.slowest.first() {
         let why = why(slowest, now).replace("  ", " ");
         text.push_str(&format!("; slowest {} (left {}): {why}", clean(&slowest.host), slowest.left));
@@ -54,17 +53,9 @@ pub(crate) fn plain(status: &Status, now: &ZonedDateTime) -> String {
     text
 }
 
-/// URLs that are done.
+/// URLs that are done: all but those whose turn never came.
 pub(crate) fn done(counts: &Counts) -> u64 {
-    let each = [
-        counts.fetched,
-        counts.unchanged,
-        counts.refused,
-        counts.failed,
-        counts.robots,
-        counts.skipped,
-        counts.not_checked,
-    ];
+    let each = [counts.fetched, counts.unchanged, counts.refused, counts.failed, counts.robots, counts.skipped];
     each.into_iter().map(u64::from).sum()
 }
 
@@ -72,27 +63,13 @@ fn why(line: &HostLine, now: &ZonedDateTime) -> String {
     format!("{}  {}", clean(&line.because), when(line.wait, now))
 }
 
-/// What the mean rate so far says about the rest; nothing before it means something.
-fn left(status: &Status) -> Option<Duration> {
-    let done = done(&status.counts);
-    let rest = status.total.saturating_sub(done);
-    if done < ENOUGH_DONE || rest == 0 || status.elapsed < ENOUGH_TIME {
-        return None;
-    }
-    let mean = status.elapsed.div_f64(done as f64).mul_f64(rest as f64);
-    Some(Duration::from_secs(mean.as_secs().max(1)))
-}
-
 /// A host's name is cut here, so that the reason still fits on a usual terminal.
 const WIDEST_HOST: usize = 40;
-
-/// Below these an estimate jumps about.
-const ENOUGH_DONE: u64 = 10;
-const ENOUGH_TIME: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     fn now() -> ZonedDateTime {
         "2026-11-30T13:48:00[UTC]".parse().unwrap()
@@ -120,20 +97,18 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_whole_is_seen_at_a_glance() {
-        assert_eq!(overall(&status()), "120/300  6.0/s  5 in flight  1.2 MB  about 30 s left  2 failed");
+    /// A meter that has seen the run at a steady pace.
+    fn meter() -> Meter {
+        let mut meter = Meter::default();
+        meter.note(&Status::default());
+        meter.note(&status());
+        meter
     }
 
     #[test]
-    fn an_estimate_waits_until_it_means_something() {
-        let early = Status { elapsed: Duration::from_secs(1), ..status() };
-        let few = Status { counts: Counts { fetched: 3, ..Counts::default() }, ..status() };
-        let all = Status { total: 120, ..status() };
-        for status in [early, few, all] {
-            assert!(!overall(&status).contains("about"), "{}", overall(&status));
-        }
-        assert_eq!(overall(&Status::default()), "0/0  0/s  0 in flight  0 B");
+    fn the_whole_is_seen_at_a_glance() {
+        assert_eq!(overall(&status(), &meter()), "120/300  6.0/s  5 in flight  1.2 MB  about 30 s left  2 failed");
+        assert_eq!(overall(&Status::default(), &Meter::default()), "0/0  0/s  0 in flight  0 B");
     }
 
     #[test]
@@ -159,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_plain_line_holds_the_same() {
-        let line = plain(&status(), &now());
+        let line = plain(&status(), &meter(), &now());
         assert!(line.starts_with("comity: 120/300, 6.0/s, 5 in flight"), "{line}");
         assert!(line.ends_with("after 20 s; slowest a.example (left 120): interval 500ms in 0.3 s"), "{line}");
     }
@@ -168,6 +143,6 @@ mod tests {
     fn what_a_server_says_cannot_draw_on_the_screen() {
         let lines = Status { slowest: vec![host("a\x1b[2J", 1, "x\ny", None)], ..status() };
         assert!(hosts(&lines, 5, &now()).iter().all(|line| !line.contains(char::is_control)));
-        assert!(!plain(&lines, &now()).contains(char::is_control));
+        assert!(!plain(&lines, &meter(), &now()).contains(char::is_control));
     }
 }

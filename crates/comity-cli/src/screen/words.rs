@@ -8,7 +8,8 @@ use jiff::{SignedDuration, ZonedDateTime};
 pub(crate) fn span(span: Duration) -> String {
     let secs = span.as_secs();
     match secs {
-        0 if span.is_zero() => "0 s".to_owned(),
+        0..10 if span.subsec_millis() == 0 => format!("{secs} s"),
+        0 if span < Duration::from_millis(100) => format!("{} ms", span.as_millis()),
         0..10 => format!("{:.1} s", span.as_secs_f64()),
         10..60 => format!("{secs} s"),
         60..3600 => pair(secs / 60, "min", secs % 60, "s"),
@@ -47,11 +48,10 @@ pub(crate) fn bytes(bytes: u64) -> String {
 }
 
 /// How many of something a second.
-pub(crate) fn per_second(count: u64, elapsed: Duration) -> String {
-    if elapsed.is_zero() {
+pub(crate) fn per_second(rate: f64) -> String {
+    if rate == 0.0 {
         return "0/s".to_owned();
     }
-    let rate = count as f64 / elapsed.as_secs_f64();
     if rate < 10.0 { format!("{rate:.1}/s") } else { format!("{rate:.0}/s") }
 }
 
@@ -89,7 +89,9 @@ mod tests {
     fn spans_are_short() {
         for (millis, text) in [
             (0, "0 s"),
+            (48, "48 ms"),
             (300, "0.3 s"),
+            (4_000, "4 s"),
             (12_345, "12 s"),
             (200_000, "3 min 20 s"),
             (3_600_000, "1 h"),
@@ -122,9 +124,7 @@ mod tests {
 
     #[test]
     fn rates_and_counts() {
-        assert_eq!(per_second(5, Duration::from_secs(2)), "2.5/s");
-        assert_eq!(per_second(120, Duration::from_secs(2)), "60/s");
-        assert_eq!(per_second(1, Duration::ZERO), "0/s");
+        assert_eq!((per_second(2.5), per_second(60.4), per_second(0.0)), ("2.5/s".into(), "60/s".into(), "0/s".into()));
         assert_eq!((count(1, "URL"), count(0, "URL")), ("1 URL".to_owned(), "0 URLs".to_owned()));
     }
 

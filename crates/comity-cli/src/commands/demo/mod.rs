@@ -31,7 +31,7 @@ use starts::Starts;
 /// machine; it takes about half a minute.
 #[derive(Debug, Args)]
 pub(crate) struct DemoCommand {
-    /// Fetch three pages of each host only
+    /// Fetch two pages of each host only
     #[arg(long)]
     quick: bool,
 
@@ -111,7 +111,7 @@ fn client(town: &Town) -> Result<Client> {
     Ok(Client::new(client::Options { connect_to: vec![everywhere], ..client::Options::default() })?)
 }
 
-/// A crawler in a hurry: it begins at a tenth of the usual caution, so that half a minute shows how a pace is found.
+/// A crawler in a hurry: its bounds are about a tenth of the usual ones, so that half a minute shows how a pace is found.
 fn template() -> Partial {
     Partial {
         in_flight: std::num::NonZeroU32::new(2),
@@ -119,7 +119,7 @@ fn template() -> Partial {
             start: Duration::from_millis(400),
             threshold: Duration::from_millis(400),
             floor: Duration::from_millis(50),
-            ceiling: Duration::from_secs(5),
+            ceiling: Duration::from_secs(2),
             ..AimdSettings::default()
         })),
         source: Some(Source::Person("comity demo".into())),
@@ -127,7 +127,7 @@ fn template() -> Partial {
     }
 }
 
-const QUICK_PAGES: [&str; 3] = ["/page/1", "/page/2", "/page/3"];
+const QUICK_PAGES: [&str; 2] = ["/page/1", "/page/2"];
 
 #[cfg(test)]
 mod tests {
@@ -138,7 +138,7 @@ mod tests {
         let town = Town::start().unwrap();
         let command = |quick| DemoCommand { quick, screen: ScreenFlags::default() };
         let quick = command(true).pages(&town);
-        assert_eq!(quick.len(), 3 * town.hosts().len());
+        assert_eq!(quick.len(), 2 * town.hosts().len());
         assert_eq!(command(false).pages(&town).len(), town.urls().len());
         assert_eq!(command(true).list(&town).unwrap().len() as usize, quick.len());
         assert!(client(&town).is_ok());

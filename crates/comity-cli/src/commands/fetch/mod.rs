@@ -63,6 +63,7 @@ impl FetchCommand {
 
         let (list, malformed) =
             assemble::list(&self.input.urls, &sources, &mut |error| say(&format!("comity: {error}")))?;
+        let listed = u64::from(list.len());
         let kept = assemble::kept(&keep)?;
         if !quiet {
             pace.warnings.iter().for_each(|warning| say(&format!("comity: {warning}")));
@@ -89,10 +90,10 @@ impl FetchCommand {
         // What is left of connections and look-ups must not hold up who pressed Ctrl-C.
         runtime.shutdown_timeout(SHUTDOWN);
         watch.clear();
-        self.end(&ended?, &kept, &watch, malformed)
+        self.end(&ended?, &kept, &watch, listed, malformed)
     }
 
-    fn end(&self, end: &End, kept: &Kept, watch: &Watch, malformed: u64) -> Result<Exit> {
+    fn end(&self, end: &End, kept: &Kept, watch: &Watch, listed: u64, malformed: u64) -> Result<Exit> {
         let closed = kept.close();
         if let Some(path) = &self.output.report {
             end.report.write(path)?;
@@ -101,6 +102,8 @@ impl FetchCommand {
         if !self.screen.quiet() {
             let beside = summary::Beside {
                 stopped: end.stopped,
+                earlier: listed.saturating_sub(summary::all(&end.report.totals)),
+                output_closed: seen.output_closed,
                 broken: seen.broken,
                 reasons: seen.reasons.clone(),
                 hints: verdict::hints(&end.report.totals, seen, self.run.retries, !self.output.prints_lines()),

@@ -5,6 +5,7 @@ use comity_fetch::keep::Counts;
 
 use super::watch::Seen;
 use crate::exit::Exit;
+use crate::screen::words::count;
 
 /// The worst of the causes.
 pub(crate) fn verdict(totals: &Counts, stopped: Option<Stop>, seen: &Seen, malformed: u64) -> Exit {
@@ -28,9 +29,9 @@ pub(crate) fn hints(totals: &Counts, seen: &Seen, retries: Option<u32>, remember
     let mut hints = Vec::new();
     if seen.too_many > 0 && retries == Some(0) {
         hints.push(format!(
-            "{} URLs ended with a 429 because --retries is 0; with --retries 5 they are asked for again when their \
-             host's pause is over",
-            seen.too_many
+            "{} ended with a 429 because --retries is 0; with --retries 5 it is asked for again when the host's pause \
+             is over",
+            count(seen.too_many.into(), "request")
         ));
     }
     if remembers && totals.not_checked + totals.refused > 0 {
