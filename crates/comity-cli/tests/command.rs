@@ -1,5 +1,7 @@
 //! The binary as a person meets it: what it says where nothing is sent, and how it refuses what it does not understand.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use assert_cmd::Command;
 use serde_json::Value;
 
