@@ -1,3 +1,42 @@
-//! The `comity` command.
+//! The `comity` command: courteous HTTP at full speed.
+//!
+//! ```text
+//! flags ─ one struct a concern ─► commands ─ fetch · demo · explain · presets ─► screen (stderr is words)
+//!                                                                             └► stdout (data)
+//! ```
 
-fn main() {}
+mod commands;
+mod exit;
+mod flags;
+#[cfg(test)]
+mod reference;
+mod screen;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+use commands::Command;
+use exit::{Exit, Usage};
+
+/// Courteous HTTP at full speed: one pace per host, found by listening to what the host says.
+#[derive(Debug, Parser)]
+#[command(name = "comity", version, max_term_width = 100, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+fn main() -> ExitCode {
+    match Cli::parse().command.run() {
+        Ok(exit) => exit.into(),
+        Err(error) => match error.downcast_ref::<Usage>() {
+            Some(usage) => Cli::command().error(clap::error::ErrorKind::ValueValidation, usage).exit(),
+            None if screen::is_broken_pipe(&error) => Exit::Error.into(),
+            None => {
+                screen::say(&format!("comity: {error:#}"));
+                Exit::Error.into()
+            }
+        },
+    }
+}

@@ -40,10 +40,7 @@ impl<'a> Answer<'a> {
 
     pub(crate) fn signal(&self, reading: &Reading, received: impl FnOnce() -> Wall) -> Signal {
         match &self.what {
-            What::Response(status, headers) => {
-                let fields = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-                signal::read(*status, fields, received(), reading)
-            }
+            What::Response(status, headers) => signal::read_when(*status, Fields::of(headers), received, reading),
             What::None(why) => Signal::no_answer(*why),
         }
     }
@@ -54,5 +51,38 @@ impl<'a> Answer<'a> {
 
     pub(crate) fn is_response(&self) -> bool {
         matches!(self.what, What::Response(..))
+    }
+}
+
+/// Header fields as the core reads them; it may go over them more than once.
+struct Fields<'a> {
+    map: &'a HeaderMap,
+    rest: http::header::Iter<'a, http::HeaderValue>,
+    taken: usize,
+}
+
+impl<'a> Fields<'a> {
+    fn of(map: &'a HeaderMap) -> Self {
+        Self { map, rest: map.iter(), taken: 0 }
+    }
+}
+
+impl Clone for Fields<'_> {
+    fn clone(&self) -> Self {
+        let mut rest = self.map.iter();
+        if let Some(last) = self.taken.checked_sub(1) {
+            rest.nth(last);
+        }
+        Self { map: self.map, rest, taken: self.taken }
+    }
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = (&'a str, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (name, value) = self.rest.next()?;
+        self.taken += 1;
+        Some((name.as_str(), value.as_bytes()))
     }
 }

@@ -16,6 +16,7 @@ pub struct Ask<'a> {
     pub(crate) replay: Replay,
     pub(crate) queue_timeout: Option<Duration>,
     pub(crate) place: Option<u64>,
+    pub(crate) after: Option<Duration>,
 }
 
 /// What a request is for. The `browse` profile paces navigations only (P2).
@@ -39,6 +40,7 @@ impl<'a> Ask<'a> {
             replay: Replay::default(),
             queue_timeout: None,
             place: None,
+            after: None,
         }
     }
 
@@ -81,6 +83,13 @@ impl<'a> Ask<'a> {
     #[must_use]
     pub fn place(mut self, place: u64) -> Self {
         self.place = Some(place);
+        self
+    }
+
+    /// Not started before so long from now, whatever the host allows.
+    #[must_use]
+    pub fn after(mut self, span: Duration) -> Self {
+        self.after = Some(span);
         self
     }
 

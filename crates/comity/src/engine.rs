@@ -58,11 +58,18 @@ pub(crate) struct Started {
     pub(crate) request: Request,
     pub(crate) route: Route,
     pub(crate) grant: Grant,
+    pub(crate) waited_for: Option<Wait>,
 }
 
 impl Engine {
     pub(crate) fn new(memory: Memory) -> Self {
-        Self { memory, schedule: Schedule::default(), pending: HashMap::default(), sets: Vec::new(), next_place: FIRST_PLACE }
+        Self {
+            memory,
+            schedule: Schedule::default(),
+            pending: HashMap::default(),
+            sets: Vec::new(),
+            next_place: FIRST_PLACE,
+        }
     }
 
     /// A fresh place in the order of arrival.
@@ -118,7 +125,7 @@ impl Engine {
         ticket
     }
 
-    /// The next request that may start now, of those `wanted`; others that may are handed to `aside`.
+    /// The next request that may start now.
     pub(crate) fn next_start(&mut self, now: Instant) -> Option<Started> {
         use comity_core::limits::all::Claim;
         while let Some(attempt) = self.schedule.next(now) {
@@ -131,7 +138,7 @@ impl Engine {
                         self.memory.unpin(&pending.route);
                         let Pending { owner, mut request, route } = pending;
                         request.attempted.attempts += 1;
-                        return Some(Started { owner, request, route, grant });
+                        return Some(Started { owner, request, route, grant, waited_for: attempt.waited_for });
                     }
                     let effects = self.memory.release(now, attempt.route.members(), &grant);
                     self.schedule.effects(attempt.route.members(), effects);

@@ -50,11 +50,11 @@ pub use comity_core::limits::{Because, Limits, Partial, Source, Window, read_rat
 pub use comity_core::policy::{AimdSettings, Policy};
 pub use comity_core::schedule::{GiveUp, Replay};
 pub use comity_core::scope::{Pattern, Rules, RulesBuilder, Target};
-pub use comity_core::signal::{NoAnswer, Reading, Signal};
+pub use comity_core::signal::{NoAnswer, Reading, Signal, crawl_delay, request_rate};
 pub use error::{AcquireError, Delay};
 pub use event::{Event, EventKind, Events};
 pub use explain::{Explanation, HostState, Outlook, ScopeState};
-pub use line::Line;
+pub use line::{InLine, Line};
 pub use pacer::{Builder, Pacer};
 pub use permit::{Begin, Permit, Settled, Waiting};
 pub use profile::Profile;

@@ -20,7 +20,7 @@ use crate::clock::{self, Clock};
 use crate::engine::{Engine, Owner, Pending, Request, Started};
 use crate::error::{AcquireError, Delay};
 use crate::event::{Event, EventKind, Events, since_start};
-use crate::line::Line;
+use crate::line::{InLine, Line};
 use crate::permit::{Begin, Held, Permit, Settled, Waiting};
 use crate::profile::Profile;
 
@@ -106,7 +106,7 @@ impl Pacer {
                 let place = ask.place.unwrap_or_else(|| engine.place());
                 drop(engine);
                 let request = request(&ask, place, now, 1);
-                let held = Held { route, grant, request, tag: None };
+                let held = Held { route, grant, request, tag: None, waited_for: None };
                 self.inner.sent(&held);
                 Ok(Ok(Permit::new(Arc::clone(&self.inner), Some(held))))
             }
@@ -220,18 +220,28 @@ impl Pacer {
             Err(RouteError::Full(wait)) => return Ok(Start::Full(wait.until)),
         };
         let place = ask.place.unwrap_or_else(|| engine.place());
-        match engine.try_start(now, &route, ask.cost) {
+        let start = match ask.after {
+            // It waits for an instant of its own, whatever the host says.
+            Some(span) if !span.is_zero() => Err(Wait {
+                until: now.after(span),
+                scope: route.members()[0].scope,
+                because: comity_core::limits::Because::Order,
+            }),
+            _ => engine.try_start(now, &route, ask.cost),
+        };
+        match start {
             Ok(grant) => {
                 drop(engine);
-                let held = Held { route, grant, request: request(ask, place, now, 1), tag: None };
+                let held = Held { route, grant, request: request(ask, place, now, 1), tag: None, waited_for: None };
                 inner.sent(&held);
                 Ok(Start::Now(Permit::new(Arc::clone(inner), Some(held))))
             }
             Err(wait) => {
                 let request = request(ask, place, now, 0);
+                let not_before = ask.after.map(|span| now.after(span));
                 inner.notice(&mut engine, now, &route, &request, &wait);
                 let (sender, receiver) = oneshot::channel();
-                let ticket = engine.enqueue(now, Pending { owner: Owner::Future(sender), request, route }, None);
+                let ticket = engine.enqueue(now, Pending { owner: Owner::Future(sender), request, route }, not_before);
                 inner.ensure_driver();
                 inner.pump(engine, now);
                 Ok(Start::Waiting(Waiting::new(Arc::clone(inner), Some(ticket), receiver, ask.queue_timeout)))
@@ -350,6 +360,11 @@ impl Inner {
         drop(cancelled);
     }
 
+    pub(crate) fn in_words(&self, wait: &Wait) -> Delay {
+        let now = self.clock.now();
+        self.engine.lock().delay(now, wait)
+    }
+
     pub(crate) fn delay_of(&self, ticket: Ticket) -> Option<Delay> {
         let now = self.clock.now();
         self.engine.lock().delay_of(now, ticket)
@@ -381,8 +396,8 @@ impl Inner {
         Waiting::new(Arc::clone(self), Some(ticket), receiver, None)
     }
 
-    /// The same for a request of a line.
-    pub(crate) fn again_in_line(self: &Arc<Self>, held: Held) {
+    /// The same for a request of a line: the line will name it again.
+    pub(crate) fn again_in_line(self: &Arc<Self>, held: Held) -> InLine {
         let now = self.clock.now();
         let mut engine = self.engine.lock();
         let effects = engine.memory.release(now, held.route.members(), &held.grant);
@@ -390,8 +405,9 @@ impl Inner {
         let mut request = held.request;
         request.attempted.attempts = request.attempted.attempts.saturating_sub(1);
         let owner = Owner::Line(held.tag.unwrap_or_default());
-        engine.enqueue(now, Pending { owner, request, route: held.route }, None);
+        let ticket = engine.enqueue(now, Pending { owner, request, route: held.route }, None);
         self.pump(engine, now);
+        InLine(ticket)
     }
 
     pub(crate) fn settle(self: &Arc<Self>, held: Held, answer: &Answer<'_>) -> Settled {
@@ -401,8 +417,7 @@ impl Inner {
         let taught = members.iter().find(|member| member.part != Part::Bound).unwrap_or(&members[0]);
         let reading = Arc::clone(&engine.memory.cell(taught.scope).limits().reading);
         let signal = answer.signal(&reading, clock::wall);
-        let latency =
-            answer.measured().or_else(|| answer.is_response().then(|| now.since(held.grant.start)));
+        let latency = answer.measured().or_else(|| answer.is_response().then(|| now.since(held.grant.start)));
         let effects = engine.memory.report(now, members, &held.grant, &signal, latency);
         engine.schedule.effects(members, effects);
         let decided = if signal.authoritative.refusal.is_none() && signal.status.is_some_and(|status| status < 500) {
@@ -426,8 +441,8 @@ impl Inner {
                 self.retrying_event(&engine, now, &held);
                 let Held { route, request, tag, .. } = held;
                 if let Some(tag) = tag {
-                    engine.enqueue(now, Pending { owner: Owner::Line(tag), request, route }, not_before);
-                    Settled::Requeued
+                    let pending = Pending { owner: Owner::Line(tag), request, route };
+                    Settled::Requeued(InLine(engine.enqueue(now, pending, not_before)))
                 } else {
                     let (sender, receiver) = oneshot::channel();
                     let owner = Owner::Future(sender);
@@ -468,12 +483,12 @@ impl Inner {
 
     /// Gives a permit to the future that waits for it; a line's is given back as it is.
     pub(crate) fn hand_over(self: &Arc<Self>, start: Started) -> Option<(u64, Permit)> {
-        let Started { owner, request, route, grant } = start;
+        let Started { owner, request, route, grant, waited_for } = start;
         let tag = match &owner {
             Owner::Line(tag) => Some(*tag),
             Owner::Future(_) => None,
         };
-        let held = Held { route, grant, request, tag };
+        let held = Held { route, grant, request, tag, waited_for };
         self.sent(&held);
         let permit = Permit::new(Arc::clone(self), Some(held));
         match owner {
@@ -495,6 +510,14 @@ impl Inner {
         tokio::spawn(driver.run(Arc::clone(&self.changed), self.clock));
     }
 
+    /// The line is gone: what still waits is driven as in any pacer.
+    pub(crate) fn line_closed(self: &Arc<Self>) {
+        self.has_line.store(false, Ordering::Release);
+        if !self.engine.lock().schedule.is_empty() && tokio::runtime::Handle::try_current().is_ok() {
+            self.ensure_driver();
+        }
+    }
+
     fn notice(
         &self,
         engine: &mut Engine,
@@ -503,7 +526,9 @@ impl Inner {
         request: &Request,
         wait: &Wait,
     ) {
-        let Some(host) = route.members().iter().find(|m| m.part != Part::Bound).or(route.members().first()) else { return };
+        let Some(host) = route.members().iter().find(|m| m.part != Part::Bound).or(route.members().first()) else {
+            return;
+        };
         let first = engine.memory.notice(host.scope);
         if !first && self.events.receiver_count() == 0 {
             return;
@@ -585,10 +610,7 @@ impl Driver {
             };
             match deadline.and_then(|at| clock.to_tokio(at)) {
                 Some(at) => {
-                    tokio::select! {
-                        () = tokio::time::sleep_until(at) => {}
-                        () = changed.notified() => {}
-                    }
+                    let _ = tokio::time::timeout_at(at, changed.notified()).await;
                 }
                 None => changed.notified().await,
             }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use comity_core::limits::Route;
 use comity_core::limits::all::Grant;
+use comity_core::limits::{Route, Wait};
 use comity_core::schedule::{GiveUp, Ticket};
 use comity_core::time::Instant;
 use tokio::sync::oneshot;
@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 use crate::answer::Answer;
 use crate::engine::Request;
 use crate::error::AcquireError;
+use crate::line::InLine;
 use crate::pacer::Inner;
 
 /// The right to have one request in flight. Dropped unsettled it is cancelled: the place comes free, the slot is lost, and
@@ -33,6 +34,7 @@ pub(crate) struct Held {
     pub(crate) grant: Grant,
     pub(crate) request: Request,
     pub(crate) tag: Option<u64>,
+    pub(crate) waited_for: Option<Wait>,
 }
 
 /// Whether a permit may still be used, asked right before the request is written (decision 2).
@@ -53,7 +55,7 @@ pub enum Settled {
     /// It was refused and waits again, ahead of those that came after it.
     Retry(Waiting),
     /// The same for a request of a [`Line`](crate::Line): the line will name it again.
-    Requeued,
+    Requeued(InLine),
     /// It was refused and ends with the refusal it got.
     GiveUp(GiveUp),
 }
@@ -87,6 +89,11 @@ impl Permit {
     /// How long the request waited before this start.
     pub fn waited(&self) -> Duration {
         self.held.as_ref().map_or(Duration::ZERO, |held| held.grant.start.since(held.request.queued))
+    }
+
+    /// What it waited for, where it waited.
+    pub fn waited_for(&self) -> Option<crate::error::Delay> {
+        Some(self.inner.in_words(self.held.as_ref()?.waited_for.as_ref()?))
     }
 
     /// Which attempt this is, from 1.
@@ -123,8 +130,10 @@ impl Permit {
         }
     }
 
-    pub(crate) fn give_up_held(mut self) -> Option<Held> {
-        self.held.take()
+    /// Gives up a permit of a [`Line`](crate::Line) that would be used too late: the line will name its request again, in
+    /// the same place of the order.
+    pub fn requeue(mut self) -> Option<InLine> {
+        self.held.take().map(|held| self.inner.again_in_line(held))
     }
 }
 

@@ -12,7 +12,7 @@ use super::said::Limits;
 use super::window::Windows;
 use super::{Because, late_by};
 use crate::policy::{Change, Fact, Learned, Outcome};
-use crate::signal::{Inferred, Signal};
+use crate::signal::{Inferred, Refusal, Signal};
 use crate::time::{Instant, nanos};
 
 /// The state of one scope.
@@ -275,39 +275,37 @@ impl Cell {
         narrowest: bool,
     ) -> Effect {
         let mut effect = Effect::default();
-        let limits = Arc::clone(&self.limits);
+        let Self { limits, pause, learned, quota, tally, .. } = self;
         let outcome = outcome(signal);
-        let trial_was_out = self.pause.trial_is_out();
+        let trial_was_out = pause.trial_is_out();
         if let Some(refusal) = &signal.authoritative.refusal {
-            self.count_refusal(now, refusal.status, refusal.wait, &limits);
+            tally.get_or_insert_default().count(now, refusal, limits.retry_after_limit);
             match (refusal.wait, limits.reading.min_refusal_wait) {
                 // The reading gave it the least wait, because the server gave none.
                 (Some(wait), Some(least)) if wait == least => {
-                    self.pause.set_growing(now, started, least, limits.retry_after_limit);
+                    pause.set_growing(now, started, least, limits.retry_after_limit);
                 }
-                (Some(wait), _) => self.pause.set(now, wait.min(limits.retry_after_limit)),
+                (Some(wait), _) => pause.set(now, wait.min(limits.retry_after_limit)),
                 (None, _) => {}
             }
-        } else if started >= self.pause.until() && !matches!(signal.inferred, Inferred::NoAnswer(_)) {
-            self.pause.served();
+        } else if started >= pause.until() && !matches!(signal.inferred, Inferred::NoAnswer(_)) {
+            pause.served();
         }
         match outcome {
-            Outcome::NoAnswer => self.tally.get_or_insert_default().no_answers += 1,
-            Outcome::ServerError => self.tally.get_or_insert_default().server_errors += 1,
+            Outcome::NoAnswer => tally.get_or_insert_default().no_answers += 1,
+            Outcome::ServerError => tally.get_or_insert_default().server_errors += 1,
             _ => {}
         }
         if narrowest {
-            for quota in &signal.authoritative.quotas {
-                if let Some(heard) = AdvertisedQuota::heard(now, quota, limits.quota_hold_limit) {
-                    effect.sooner |= self.quota.is_some();
-                    self.quota = Some(Box::new(heard));
-                    break;
-                }
+            let heard = |quota| AdvertisedQuota::heard(now, quota, limits.quota_hold_limit);
+            if let Some(heard) = signal.authoritative.quotas.iter().find_map(heard) {
+                effect.sooner |= quota.is_some();
+                *quota = Some(Box::new(heard));
             }
         }
-        effect.sooner |= trial_was_out && !self.pause.trial_is_out();
+        effect.sooner |= trial_was_out && !pause.trial_is_out();
         let fact = Fact { started, outcome, latency };
-        effect.sooner |= self.learned.taught(now, &fact, &limits.policy) == Change::Faster;
+        effect.sooner |= learned.taught(now, &fact, &limits.policy) == Change::Faster;
         effect
     }
 
@@ -348,19 +346,20 @@ impl Cell {
             && (self.last_start.after(MEMORY) <= now && self.pause.until().after(MEMORY) <= now
                 || (self.pause.is_over(now) && self.learned.is_fresh(now, &limits.policy)))
     }
+}
 
-    fn count_refusal(&mut self, now: Instant, status: u16, wait: Option<Duration>, limits: &Limits) {
-        let tally = self.tally.get_or_insert_default();
-        match wait {
-            Some(_) => tally.refusals_with_advice += 1,
-            None => tally.refusals_without_advice += 1,
+impl Tally {
+    fn count(&mut self, now: Instant, refusal: &Refusal, limit: Duration) {
+        match refusal.wait {
+            Some(_) => self.refusals_with_advice += 1,
+            None => self.refusals_without_advice += 1,
         }
-        if wait.is_some_and(|wait| wait > limits.retry_after_limit) {
-            tally.give_ups += 1;
+        if refusal.wait.is_some_and(|wait| wait > limit) {
+            self.give_ups += 1;
         }
-        tally.last_refusal = Some(status);
-        tally.last_wait = wait;
-        tally.last_refused = now;
+        self.last_refusal = Some(refusal.status);
+        self.last_wait = refusal.wait;
+        self.last_refused = now;
     }
 }
 

@@ -124,10 +124,44 @@ impl Limits {
         self.sources.iter().rev().find(|(name, _)| *name == field).map(|(_, source)| source)
     }
 
+    /// What holds, in words: each limit's name and value. What does not hold is left out.
+    pub fn in_words(&self) -> Vec<(&'static str, String)> {
+        let mut words = Vec::new();
+        if !self.interval.is_zero() {
+            words.push(("interval", format!("{:?}", self.interval)));
+        }
+        if self.burst.get() > 1 {
+            words.push(("burst", self.burst.to_string()));
+        }
+        if let Some(in_flight) = self.in_flight {
+            words.push(("in_flight", in_flight.to_string()));
+        }
+        for window in &self.windows {
+            words.push(("windows", window.to_string()));
+        }
+        words.push(("policy", self.policy.name().to_owned()));
+        words.push(("retry_after_limit", format!("{:?}", self.retry_after_limit)));
+        words.push(("retries", self.retries.to_string()));
+        if *self.reading != Reading::default() {
+            words.push(("reading", self.reading.to_string()));
+        }
+        words
+    }
+
     fn note(&mut self, field: &'static str, source: Option<&Source>) {
         if let Some(source) = source {
             self.sources.retain(|(name, _)| *name != field);
             self.sources.push((field, source.clone()));
+        }
+    }
+}
+
+impl core::fmt::Display for Source {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Profile(name) => write!(f, "profile {name}"),
+            Self::Person(rule) => write!(f, "{rule}"),
+            Self::Preset(name) => write!(f, "preset {name}"),
         }
     }
 }

@@ -77,6 +77,8 @@ pub struct Attempt {
     pub asked: Instant,
     /// When it was due: what the timer that woke it was set for, or now.
     pub due: Instant,
+    /// Why the head of its queue waited when the store was last asked.
+    pub waited_for: Option<Wait>,
     queue: QueueId,
 }
 
@@ -239,6 +241,7 @@ impl Schedule {
                 cost: waiter.cost,
                 asked: waiter.asked,
                 due: queue.woken_by.and_then(|woken| woken.due).unwrap_or(now),
+                waited_for: queue.wait,
                 queue: queue_at,
             });
         }

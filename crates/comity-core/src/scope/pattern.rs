@@ -76,6 +76,21 @@ impl Pattern {
         Ok(Self { site, narrowing })
     }
 
+    /// Whether a host, by itself, is one of those named.
+    pub fn covers_host(&self, name: &str, port: Option<u16>) -> bool {
+        let target = Target { port, ..Target::host(name) };
+        match &self.site {
+            Site::All => true,
+            Site::Group(domain) => {
+                target.name().strip_suffix(domain.as_str()).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+            }
+            Site::Host(host) => {
+                host.as_str() == target.name()
+                    || port.is_some() && HostKey::new(target.name(), port).is_ok_and(|key| key == *host)
+            }
+        }
+    }
+
     fn site(authority: &str) -> Result<Site, PatternError> {
         if authority == "*" {
             return Ok(Site::All);

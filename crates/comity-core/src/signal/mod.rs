@@ -41,15 +41,36 @@ pub use self::retry_after::{RetryAfter, Why};
 /// let refusal = signal.authoritative.refusal.expect("429 refuses");
 /// assert_eq!(refusal.wait, Some(Duration::from_millis(1_500)));
 /// ```
-#[expect(clippy::needless_pass_by_value, reason = "an iterator is handed over, as everywhere")]
 pub fn read<'a>(
     status: u16,
     headers: impl Iterator<Item = (&'a str, &'a [u8])> + Clone,
     received: Wall,
     reading: &Reading,
 ) -> Signal {
+    read_when(status, headers, || received, reading)
+}
+
+/// As [`read`], with a clock that is asked only where a header field may need it: most answers have none.
+#[expect(clippy::needless_pass_by_value, reason = "an iterator is handed over, as everywhere")]
+pub fn read_when<'a>(
+    status: u16,
+    headers: impl Iterator<Item = (&'a str, &'a [u8])> + Clone,
+    received: impl FnOnce() -> Wall,
+    reading: &Reading,
+) -> Signal {
     let fields = Fields::pick(headers.clone());
-    let clock = fields.clock(received);
+    let nothing_said = fields.retry_after.is_empty() && fields.quotas.is_empty();
+    if nothing_said
+        && reading.reset_headers.is_empty()
+        && !classify::refuses(status, &headers, RetryAfter::Absent, reading)
+    {
+        return Signal {
+            status: Some(status),
+            inferred: classify::inferred(status, false),
+            authoritative: Authoritative::default(),
+        };
+    }
+    let clock = fields.clock(received());
     let retry_after = retry_after::read(&fields.retry_after, &clock);
     let quotas = ratelimit::read(fields.quotas, &clock, reading.riot);
     let refusal = classify::refuses(status, &headers, retry_after, reading)

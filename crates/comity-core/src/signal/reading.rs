@@ -33,6 +33,35 @@ pub struct HeaderMatch {
     pub contains: Option<String>,
 }
 
+impl core::fmt::Display for Reading {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let mut parts = Vec::new();
+        if !self.refuse_also.is_empty() {
+            parts.push(format!("{:?} refuse too", self.refuse_also));
+        }
+        if !self.never_refuse.is_empty() {
+            parts.push(format!("{:?} never refuse", self.never_refuse));
+        }
+        for rule in &self.refuse_when {
+            parts.push(format!(
+                "refused when {} has {:?}",
+                rule.header,
+                rule.contains.as_deref().unwrap_or("any value")
+            ));
+        }
+        if !self.reset_headers.is_empty() {
+            parts.push(format!("waits also from {}", self.reset_headers.join(", ")));
+        }
+        if self.riot {
+            parts.push("windows of X-App-Rate-Limit".to_owned());
+        }
+        if let Some(least) = self.min_refusal_wait {
+            parts.push(format!("a refusal without advice pauses for {least:?} and longer"));
+        }
+        f.write_str(&parts.join("; "))
+    }
+}
+
 impl HeaderMatch {
     /// Whether an answer with this status and these header fields is meant.
     pub(super) fn matches<'a>(&self, status: u16, mut headers: impl Iterator<Item = (&'a str, &'a [u8])>) -> bool {

@@ -1,0 +1,225 @@
+//! `comity explain`: which limits hold for a URL, and from where. Nothing is sent.
+
+use std::fmt::Write as _;
+
+use anyhow::Result;
+use clap::Args;
+use comity::presets::{Preset, presets};
+use comity::{AimdSettings, Pacer, Pattern, Policy, ScopeState, Target};
+use comity_core::scope::Site;
+use serde::Serialize;
+use url::Url;
+
+use super::presets::Shown;
+use crate::exit::{Exit, Usage};
+use crate::flags::pace::{Pace, PaceFlags};
+use crate::screen::words::span;
+use crate::screen::{print, say};
+
+/// Say which limits hold for a URL, and from where
+///
+/// The scopes it falls under, their limits and who set them: a flag, the configuration, a preset, the profile. Nothing
+/// is sent; what only an answer or a robots.txt can tell is not in it.
+#[derive(Debug, Args)]
+pub(crate) struct ExplainCommand {
+    /// URLs to explain
+    #[arg(value_name = "URL", required = true)]
+    urls: Vec<String>,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    pace: PaceFlags,
+}
+
+/// What holds for one URL, as it is printed.
+#[derive(Debug, Serialize)]
+struct Explained {
+    url: String,
+    profile: &'static str,
+    /// Whether the host is this machine and exempt from defaults and presets.
+    loopback_exempt: bool,
+    /// Whether robots.txt would be asked for first.
+    robots: bool,
+    /// The scopes, the narrowest first.
+    scopes: Vec<Scope>,
+    /// Published limits for it, whether or not they bind.
+    presets: Vec<Shown>,
+    /// Whether published limits hold.
+    presets_hold: bool,
+    /// The least time between two fetches, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    min_refetch_age: Option<f64>,
+}
+
+/// A scope with its limits.
+#[derive(Debug, Serialize)]
+struct Scope {
+    name: String,
+    limits: Vec<Said>,
+}
+
+/// A limit, its value and who said it.
+#[derive(Debug, Serialize)]
+struct Said {
+    limit: &'static str,
+    value: String,
+    source: Option<String>,
+}
+
+impl ExplainCommand {
+    pub(crate) fn run(self) -> Result<Exit> {
+        let pace = self.pace.pace(std::env::var_os("COMITY_CONFIG"))?;
+        for warning in &pace.warnings {
+            say(&format!("comity: {warning}"));
+        }
+        let presets = presets()?;
+        let pacer = pace.builder.local();
+        let explained =
+            self.urls.iter().map(|url| explain(url, &pace, &pacer, &presets)).collect::<Result<Vec<_>>>()?;
+        if self.json {
+            print(&format!("{}\n", serde_json::to_string_pretty(&explained)?))?;
+        } else {
+            let texts: Vec<String> = explained.iter().map(Explained::text).collect();
+            print(&texts.join("\n"))?;
+        }
+        Ok(Exit::Done)
+    }
+}
+
+fn explain(text: &str, pace: &Pace, pacer: &Pacer, presets: &[Preset]) -> Result<Explained> {
+    let wrong = |reason: String| Usage(format!("cannot explain '{text}': {reason}; allowed are http and https URLs"));
+    let url = Url::parse(text).map_err(|error| wrong(error.to_string()))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(wrong(format!("`{}` is not fetched", url.scheme())).into());
+    }
+    let explanation = pacer.explain(&url).map_err(|error| wrong(error.to_string()))?;
+    let target =
+        Target { host: url.host_str().unwrap_or_default(), port: url.port(), path: url.path(), identity: None };
+    let ages = pace.min_refetch_age.iter().filter(|(pattern, _)| covers(pattern, &target)).map(|(_, age)| *age);
+    Ok(Explained {
+        url: url.to_string(),
+        profile: pace.profile.name(),
+        loopback_exempt: target.is_loopback() && !pace.pace_loopback,
+        robots: pace.profile.obeys_robots(),
+        scopes: explanation.scopes.iter().map(Scope::of).collect(),
+        presets: presets
+            .iter()
+            .filter(|preset| preset.limits.iter().any(|(pattern, _)| covers(pattern, &target)))
+            .map(Shown::of)
+            .collect(),
+        presets_hold: pace.presets,
+        min_refetch_age: ages.max().map(|age| age.as_secs_f64()),
+    })
+}
+
+/// Whether a pattern speaks of a target.
+fn covers(pattern: &Pattern, target: &Target<'_>) -> bool {
+    let name = target.name();
+    let site = match &pattern.site {
+        Site::All => true,
+        Site::Group(domain) => {
+            let domain = domain.as_str();
+            name == domain || name.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'))
+        }
+        Site::Host(key) => {
+            let key = Target::of_key(key.as_str());
+            key.name() == name && (key.port.is_none() || key.port == target.port)
+        }
+    };
+    site && pattern.narrowing.covers(target.path, target.identity)
+}
+
+impl Scope {
+    fn of(scope: &ScopeState) -> Self {
+        let limits = scope.limits.in_words().into_iter().map(|(limit, value)| Said {
+            limit,
+            value: if limit == "policy" { policy(&scope.limits.policy) } else { value },
+            source: scope.limits.source(limit).map(ToString::to_string),
+        });
+        Self { name: scope.name.clone(), limits: limits.collect() }
+    }
+}
+
+/// A policy with its bounds.
+fn policy(policy: &Policy) -> String {
+    match policy {
+        Policy::Aimd(AimdSettings { start, floor, ceiling, .. }) => {
+            format!("aimd, begins at {start:?}, at least {floor:?}, at most {ceiling:?}")
+        }
+        Policy::Refusal { floor } if !floor.is_zero() => format!("refusal, at least {floor:?}"),
+        other => other.name().to_owned(),
+    }
+}
+
+impl Explained {
+    fn text(&self) -> String {
+        let mut text = format!("{}  (profile {})\n", self.url, self.profile);
+        for scope in &self.scopes {
+            let _ = writeln!(text, "  {}", scope.name);
+            for Said { limit, value, source } in &scope.limits {
+                let _ = match source {
+                    Some(source) => writeln!(text, "    {limit:17} = {value:10}  from {source}"),
+                    None => writeln!(text, "    {limit:17} = {value}"),
+                };
+            }
+        }
+        if self.loopback_exempt {
+            text.push_str(
+                "  This is a loopback host: defaults, presets and learning leave it alone (--pace-loopback).\n",
+            );
+        }
+        for preset in &self.presets {
+            let holds = match (self.presets_hold, self.loopback_exempt) {
+                (false, _) => ", switched off",
+                (true, true) => ", not for loopback hosts",
+                (true, false) => "",
+            };
+            let _ = writeln!(
+                text,
+                "  preset {}: {} ({} confidence, read {}{holds})\n    {}",
+                preset.id, preset.service, preset.confidence, preset.read, preset.source
+            );
+            if !preset.note.is_empty() {
+                let _ = writeln!(text, "    {}", preset.note);
+            }
+        }
+        if let Some(age) = self.min_refetch_age {
+            let age = span(std::time::Duration::try_from_secs_f64(age).unwrap_or_default());
+            let _ = writeln!(text, "  What is kept and younger than {age} is not asked for again.");
+        }
+        text.push_str(if self.robots {
+            "  robots.txt is not read here: `comity fetch` reads it first, and its Crawl-delay adds to these.\n"
+        } else {
+            "  robots.txt is not asked for in this profile.\n"
+        });
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use comity::config::pattern;
+
+    #[test]
+    fn a_pattern_speaks_of_its_hosts_and_their_part() {
+        let target = |path| Target { host: "www.example.org", port: Some(8080), path, identity: None };
+        for (text, yes) in [
+            ("*", true),
+            ("*.example.org", true),
+            ("www.example.org", true),
+            ("www.example.org:8080", true),
+            ("www.example.org:81", false),
+            ("www.example.org/api", true),
+            ("www.example.org/other", false),
+            ("*.le.org", false),
+            ("example.org", false),
+        ] {
+            assert_eq!(covers(&pattern(text).unwrap(), &target("/api/x")), yes, "{text}");
+        }
+        assert!(covers(&pattern("*.example.org").unwrap(), &Target::host("example.org")), "apex included");
+    }
+}

@@ -1,0 +1,129 @@
+//! `comity fetch`: a list of URLs, politely.
+
+pub(super) mod assemble;
+pub(super) mod interrupt;
+pub(super) mod verdict;
+pub(super) mod watch;
+
+use std::io::IsTerminal as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+use comity_fetch::keep::{Kept, Timestamp};
+use comity_fetch::{End, Fetch};
+use tokio::sync::Notify;
+
+use crate::exit::Exit;
+use crate::flags::connection::ConnectionFlags;
+use crate::flags::input::InputFlags;
+use crate::flags::output::OutputFlags;
+use crate::flags::pace::PaceFlags;
+use crate::flags::request::RequestFlags;
+use crate::flags::run::RunFlags;
+use crate::flags::screen::ScreenFlags;
+use crate::screen::{Screen, log, say, summary};
+use watch::Watch;
+
+/// Fetch a list of URLs politely
+///
+/// Each host is asked at the pace it accepts, robots.txt first; a refused request is asked again in its turn. Standard
+/// output is data, standard error is words.
+#[derive(Debug, Args)]
+#[command(after_help = crate::exit::Exit::table())]
+pub(crate) struct FetchCommand {
+    #[command(flatten)]
+    input: InputFlags,
+    #[command(flatten)]
+    output: OutputFlags,
+    #[command(flatten)]
+    pace: PaceFlags,
+    #[command(flatten)]
+    run: RunFlags,
+    #[command(flatten)]
+    request: RequestFlags,
+    #[command(flatten)]
+    connection: ConnectionFlags,
+    #[command(flatten)]
+    screen: ScreenFlags,
+}
+
+impl FetchCommand {
+    pub(crate) fn run(self) -> Result<Exit> {
+        let quiet = self.screen.quiet();
+        log::start(self.screen.verbose(), std::io::stderr().is_terminal());
+        let sources = self.input.sources(std::io::stdin().is_terminal())?;
+        let pace = self.pace.pace(std::env::var_os("COMITY_CONFIG"))?;
+        let client = assemble::client(&self.connection)?;
+        let requests = assemble::requests(self.request.options())?;
+        let now = Timestamp::from_millis(comity::clock::wall().as_micros() / 1000);
+        let keep = self.output.options(self.request.head, requests.user_agent(), now)?;
+        let options = self.run.options(&pace, requests.product_token(), self.output.if_newer);
+
+        let (list, malformed) =
+            assemble::list(&self.input.urls, &sources, &mut |error| say(&format!("comity: {error}")))?;
+        let listed = u64::from(list.len());
+        let kept = assemble::kept(&keep)?;
+        if !quiet {
+            pace.warnings.iter().for_each(|warning| say(&format!("comity: {warning}")));
+            if requests.names_no_contact() {
+                say(NO_CONTACT);
+            }
+        }
+
+        let closed = Arc::new(Notify::new());
+        let screen = Screen::new(self.screen.show(std::io::stderr().is_terminal()));
+        let mut watch = Watch::new(screen, quiet, self.output.prints_lines(), self.request.head, Arc::clone(&closed));
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
+        let ended = runtime.block_on(async {
+            let interrupted = interrupt::interrupted()?;
+            let stop = async move {
+                tokio::select! {
+                    () = interrupted => {}
+                    () = closed.notified() => {}
+                }
+            };
+            let fetch = Fetch { pacer: pace.builder.local(), client, requests, kept: kept.clone(), list, options };
+            anyhow::Ok(fetch.run(&mut watch, stop).await?)
+        });
+        // What is left of connections and look-ups must not hold up who pressed Ctrl-C.
+        runtime.shutdown_timeout(SHUTDOWN);
+        watch.clear();
+        self.end(&ended?, &kept, &watch, listed, malformed)
+    }
+
+    fn end(&self, end: &End, kept: &Kept, watch: &Watch, listed: u64, malformed: u64) -> Result<Exit> {
+        let closed = kept.close();
+        if let Some(path) = &self.output.report {
+            end.report.write(path)?;
+        }
+        let seen = watch.seen();
+        if !self.screen.quiet() {
+            let beside = summary::Beside {
+                stopped: end.stopped,
+                earlier: listed.saturating_sub(summary::all(&end.report.totals)),
+                output_closed: seen.output_closed,
+                broken: seen.broken,
+                reasons: seen.reasons.clone(),
+                hints: verdict::hints(&end.report.totals, seen, self.run.retries, !self.output.prints_lines()),
+            };
+            say(&summary::summary(&end.report, &beside));
+        }
+        let closed = closed?;
+        if closed.unreadable_lines > 0 && !self.screen.quiet() {
+            say(&format!(
+                "comity: {} lines of earlier runs could not be read and were left alone",
+                closed.unreadable_lines
+            ));
+        }
+        Ok(verdict::verdict(&end.report.totals, end.stopped, seen, malformed))
+    }
+}
+
+/// H18: who runs this can be found, or is told that nobody finds them.
+const NO_CONTACT: &str = "comity: no contact is named in the User-Agent: operators like to know whom to write to \
+                          (--contact https://example.org/about-my-bot)";
+
+/// Time for what still runs when all is said and done.
+const SHUTDOWN: Duration = Duration::from_millis(200);

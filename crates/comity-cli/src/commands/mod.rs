@@ -1,0 +1,32 @@
+//! The commands, one file each.
+
+mod demo;
+mod explain;
+mod fetch;
+mod presets;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+use crate::exit::Exit;
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Fetch(Box<fetch::FetchCommand>),
+    Demo(demo::DemoCommand),
+    Explain(explain::ExplainCommand),
+    Presets(presets::PresetsCommand),
+}
+
+impl Command {
+    /// Does it.
+    pub(crate) fn run(self) -> Result<Exit> {
+        match self {
+            Self::Fetch(fetch) => fetch.run(),
+            Self::Demo(demo) => demo.run(),
+            Self::Explain(explain) => explain.run(),
+            Self::Presets(presets) => presets.run(),
+        }
+    }
+}

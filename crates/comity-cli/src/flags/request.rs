@@ -1,0 +1,100 @@
+//! Flags about what a request says: who asks, headers, cookies, credentials.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use comity_fetch::request::{CookieSource, Credentials, HeaderLine, NetrcSource, RequestOptions};
+
+/// What requests say.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Requests")]
+pub(crate) struct RequestFlags {
+    /// Ask with HEAD: no bodies; an answer of 400 or more is a broken link
+    #[arg(short = 'I', long)]
+    pub(crate) head: bool,
+
+    /// A header field for every request (repeatable); 'NAME:' leaves a default out, 'NAME;' sends it empty
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
+    headers: Vec<HeaderLine>,
+
+    /// The whole User-Agent; without it, ours names the product and the contact
+    #[arg(short = 'A', long, value_name = "TEXT")]
+    user_agent: Option<String>,
+
+    /// Where an operator finds whoever runs this: the address of a page, or a mail address
+    #[arg(long, value_name = "URL or MAIL")]
+    contact: Option<String>,
+
+    /// Cookies to begin with: NAME=VALUE; … or a file of them (repeatable)
+    #[arg(short = 'b', long = "cookie", value_name = "COOKIES or FILE")]
+    cookies: Vec<CookieSource>,
+
+    /// Keep the cookies received in this file
+    #[arg(short = 'c', long, value_name = "FILE")]
+    cookie_jar: Option<PathBuf>,
+
+    /// Name and password for the hosts of the list
+    #[arg(short = 'u', long, value_name = "USER:PASSWORD")]
+    user: Option<Credentials>,
+
+    /// Names and passwords by host from ~/.netrc
+    #[arg(short = 'n', long)]
+    netrc: bool,
+
+    /// Names and passwords by host from this file
+    #[arg(long, value_name = "FILE", conflicts_with = "netrc")]
+    netrc_file: Option<PathBuf>,
+}
+
+impl RequestFlags {
+    /// Options of the requests.
+    pub(crate) fn options(&self) -> RequestOptions {
+        RequestOptions {
+            user_agent: self.user_agent.clone(),
+            contact: self.contact.clone(),
+            headers: self.headers.clone(),
+            head: self.head,
+            credentials: self.user.clone(),
+            netrc: match &self.netrc_file {
+                Some(file) => NetrcSource::File(file.clone()),
+                None if self.netrc => NetrcSource::Home,
+                None => NetrcSource::None,
+            },
+            cookies: self.cookies.clone(),
+            cookie_jar: self.cookie_jar.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flags::testing::{parse, refused};
+
+    fn options(words: &[&str]) -> RequestOptions {
+        parse::<RequestFlags>(words).unwrap().options()
+    }
+
+    #[test]
+    fn each_flag_reaches_its_option() {
+        let headers = options(&["-H", "Accept: text/html", "--header", "X-Empty;"]).headers;
+        assert_eq!(headers, ["Accept: text/html".parse().unwrap(), "X-Empty;".parse().unwrap()]);
+        assert_eq!(options(&["-A", "example-bot/1.0"]).user_agent.as_deref(), Some("example-bot/1.0"));
+        assert_eq!(options(&["--contact", "https://example.org/bot"]).contact.unwrap(), "https://example.org/bot");
+        assert_eq!(options(&["-b", "a=1; b=2", "--cookie", "jar.txt"]).cookies.len(), 2);
+        assert_eq!(options(&["--cookie-jar", "jar.json"]).cookie_jar, Some("jar.json".into()));
+        assert_eq!(options(&["-u", "me:a:secret"]).credentials, Some(Credentials::new("me", Some("a:secret"))));
+        assert_eq!(options(&["--netrc"]).netrc, NetrcSource::Home);
+        assert_eq!(options(&["--netrc-file", "netrc"]).netrc, NetrcSource::File("netrc".into()));
+        assert_eq!(options(&[]).netrc, NetrcSource::None);
+        assert!(options(&["--head"]).head && options(&["-I"]).head && !options(&[]).head);
+    }
+
+    #[test]
+    fn wrong_values_name_flag_value_and_what_is_allowed() {
+        refused::<RequestFlags>(&["-H", "nonsense"], &["--header", "'nonsense'", "Name: value"]);
+        refused::<RequestFlags>(&["-H", "a: b\nc: d"], &["--header"]);
+        refused::<RequestFlags>(&["-u", ""], &["--user", "allowed"]);
+        refused::<RequestFlags>(&["--netrc", "--netrc-file", "x"], &["--netrc", "--netrc-file"]);
+    }
+}

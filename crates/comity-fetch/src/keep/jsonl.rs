@@ -1,0 +1,272 @@
+//! `--jsonl`: one [`Record`] a line, each written by one call; read back to resume and to ask "if newer".
+
+use std::borrow::Cow;
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use serde::Deserialize;
+
+use super::append::{Appender, Earlier};
+use super::error::{KeepError, Naming};
+use super::index::{Index, Key};
+use super::record::{Outcome, Record};
+use super::time::Timestamp;
+
+/// Where the lines go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lines {
+    /// Standard output (`-`): nothing can be read back from it.
+    Stdout,
+    /// A file.
+    File(PathBuf),
+}
+
+pub(super) struct Jsonl {
+    sink: Sink,
+    found: Found,
+}
+
+/// What the lines of earlier runs say.
+#[derive(Default)]
+pub(super) struct Found {
+    /// Complete lines by URL: twice the offset, plus one where nothing is held (robots.txt).
+    index: Index,
+    /// The latest run's name, and the offset of its first line.
+    pub(super) run: Option<Timestamp>,
+    run_begins: u64,
+    /// Lines that are no record; they are left where they are.
+    pub(super) unreadable: u64,
+    /// Bytes of a torn last line, cut off.
+    pub(super) torn: u64,
+}
+
+/// How far a URL got, as a line says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Done {
+    /// The answer is held, so the other outputs should hold it too.
+    Held,
+    /// There is nothing to hold.
+    Verdict,
+}
+
+enum Sink {
+    Stdout,
+    File(Mutex<Appender>),
+}
+
+impl Jsonl {
+    pub(super) fn open(lines: &Lines, earlier: Earlier, head: bool) -> Result<Self, KeepError> {
+        let path = match lines {
+            Lines::Stdout => return Ok(Self { sink: Sink::Stdout, found: Found::default() }),
+            Lines::File(path) => path,
+        };
+        let mut file = Appender::open(path, earlier)?;
+        let found = if file.len() > 0 { scan(&mut file, head)? } else { Found::default() };
+        Ok(Self { sink: Sink::File(Mutex::new(file)), found })
+    }
+
+    pub(super) fn found(&self) -> &Found {
+        &self.found
+    }
+
+    /// Whether lines can be read back.
+    pub(super) fn is_file(&self) -> bool {
+        matches!(self.sink, Sink::File(_))
+    }
+
+    /// How far `url` got, in any run or in the latest alone.
+    pub(super) fn done(&self, url: &str, latest_run_only: bool) -> Option<Done> {
+        let place = self.found.index.place(Key::of(url))?;
+        if latest_run_only && place >> 1 < self.found.run_begins {
+            return None;
+        }
+        Some(if place & 1 == 0 { Done::Held } else { Done::Verdict })
+    }
+
+    /// The last complete line of an earlier run about `url`.
+    pub(super) fn last(&self, url: &str) -> Option<Record> {
+        let Sink::File(file) = &self.sink else { return None };
+        let place = self.found.index.place(Key::of(url))?;
+        let line = file.lock().unwrap_or_else(PoisonError::into_inner).line_at(place >> 1).ok()?;
+        serde_json::from_slice(&line).ok()
+    }
+
+    pub(super) fn write(&self, record: &Record) -> Result<(), KeepError> {
+        let mut line = Vec::with_capacity(768);
+        if let Err(error) = serde_json::to_writer(&mut line, record) {
+            return Err(KeepError::io("write", &self.path(), error.into()));
+        }
+        line.push(b'\n');
+        match &self.sink {
+            Sink::File(file) => file.lock().unwrap_or_else(PoisonError::into_inner).append(&line, None),
+            Sink::Stdout => {
+                let mut stdout = io::stdout().lock();
+                stdout.write_all(&line).and_then(|()| stdout.flush()).naming("write", Path::new(STDOUT))
+            }
+        }
+    }
+
+    pub(super) fn sync(&self) -> Result<(), KeepError> {
+        match &self.sink {
+            Sink::File(file) => file.lock().unwrap_or_else(PoisonError::into_inner).sync(),
+            Sink::Stdout => Ok(()),
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        match &self.sink {
+            Sink::File(file) => file.lock().unwrap_or_else(PoisonError::into_inner).path().to_owned(),
+            Sink::Stdout => PathBuf::from(STDOUT),
+        }
+    }
+}
+
+/// The keys a scan needs, borrowed from the line.
+#[derive(Deserialize)]
+struct Line<'a> {
+    #[serde(borrow)]
+    url: Cow<'a, str>,
+    #[serde(borrow)]
+    method: Cow<'a, str>,
+    outcome: Outcome,
+    #[serde(default)]
+    run: Timestamp,
+}
+
+/// Reads all lines and cuts off what has no end: a line is complete with its newline, and not before.
+fn scan(file: &mut Appender, head: bool) -> Result<Found, KeepError> {
+    let mut found = Found::default();
+    let mut entries = Vec::new();
+    let mut whole = 0;
+    let path = file.path().to_owned();
+    let mut reader = BufReader::with_capacity(SCAN_BUFFER, file.reader()?);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let read = reader.read_until(b'\n', &mut line).naming("read", &path)?;
+        if line.last() != Some(&b'\n') {
+            found.torn = read as u64;
+            break;
+        }
+        match serde_json::from_slice::<Line<'_>>(&line) {
+            Ok(line) => {
+                if found.run.is_none_or(|run| line.run > run) {
+                    found.run = Some(line.run);
+                    found.run_begins = whole;
+                }
+                if line.outcome.is_complete() && (line.method == "HEAD") == head {
+                    entries.push((Key::of(&line.url), whole << 1 | u64::from(!line.outcome.is_held())));
+                }
+            }
+            Err(_) => found.unreadable += 1,
+        }
+        whole += read as u64;
+    }
+    if found.torn > 0 {
+        file.cut(whole)?;
+    }
+    found.index = Index::new(entries);
+    Ok(found)
+}
+
+/// What errors call it.
+const STDOUT: &str = "standard output";
+
+/// A scan of a million lines reads some 600 MB.
+const SCAN_BUFFER: usize = 256 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(url: &str, outcome: Outcome, run: i64) -> Record {
+        let mut record = Record::new(url, outcome, Timestamp::from_millis(run), Timestamp::from_millis(run + 5));
+        record.run = Timestamp::from_millis(run);
+        record.etag = Some(format!("\"{run}\""));
+        record
+    }
+
+    fn open(path: &Path, earlier: Earlier) -> Jsonl {
+        Jsonl::open(&Lines::File(path.to_owned()), earlier, false).unwrap()
+    }
+
+    #[test]
+    fn killed_at_every_byte_the_lines_that_were_whole_are_done_and_the_torn_one_is_cut() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out.jsonl");
+        let urls = ["https://a.test/1", "https://a.test/é\"", "https://b.test/3"];
+        let jsonl = open(&path, Earlier::Refuse);
+        urls.iter().for_each(|url| jsonl.write(&record(url, Outcome::Fetched, 1)).unwrap());
+        drop(jsonl);
+        let whole = std::fs::read(&path).unwrap();
+
+        for len in 0..=whole.len() {
+            std::fs::remove_file(&path).unwrap();
+            std::fs::write(&path, &whole[..len]).unwrap();
+            let lines = whole[..len].iter().filter(|&&byte| byte == b'\n').count();
+            let jsonl = open(&path, Earlier::Continue);
+            let done: Vec<bool> = urls.iter().map(|url| jsonl.done(url, true).is_some()).collect();
+            assert_eq!(done, [lines > 0, lines > 1, lines > 2], "cut at {len}");
+            for url in &urls[lines..] {
+                jsonl.write(&record(url, Outcome::Fetched, 1)).unwrap();
+            }
+            drop(jsonl);
+            assert_eq!(std::fs::read(&path).unwrap(), whole, "cut at {len}");
+        }
+    }
+
+    #[test]
+    fn only_what_has_an_answer_or_may_not_be_asked_is_done() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out.jsonl");
+        let outcomes = [
+            (Outcome::Fetched, Some(Done::Held)),
+            (Outcome::Unchanged, Some(Done::Held)),
+            (Outcome::Robots, Some(Done::Verdict)),
+            (Outcome::Refused, None),
+            (Outcome::Failed, None),
+            (Outcome::Skipped, None),
+            (Outcome::NotChecked, None),
+        ];
+        let jsonl = open(&path, Earlier::Refuse);
+        for (outcome, _) in outcomes {
+            jsonl.write(&record(&format!("https://a.test/{outcome:?}"), outcome, 1)).unwrap();
+        }
+        drop(jsonl);
+        let jsonl = open(&path, Earlier::Continue);
+        for (outcome, done) in outcomes {
+            assert_eq!(jsonl.done(&format!("https://a.test/{outcome:?}"), false), done);
+        }
+        drop(jsonl);
+        let head = Jsonl::open(&Lines::File(path), Earlier::Continue, true).unwrap();
+        assert_eq!(head.done("https://a.test/Fetched", false), None, "a GET run is not a HEAD run");
+    }
+
+    #[test]
+    fn runs_follow_each_other_and_the_last_answer_is_read_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out.jsonl");
+        std::fs::write(&path, "not a record\n\n").unwrap();
+        let jsonl = open(&path, Earlier::Continue);
+        for (url, outcome, run) in [
+            ("https://a.test/1", Outcome::Fetched, 1),
+            ("https://a.test/2", Outcome::Fetched, 1),
+            ("https://a.test/1", Outcome::Unchanged, 2),
+            ("https://a.test/1", Outcome::Failed, 2),
+            ("https://a.test/2", Outcome::Failed, 2),
+        ] {
+            jsonl.write(&record(url, outcome, run)).unwrap();
+        }
+        drop(jsonl);
+        let jsonl = open(&path, Earlier::Continue);
+        assert_eq!(jsonl.found().unreadable, 2);
+        assert_eq!(jsonl.found().run, Some(Timestamp::from_millis(2)));
+        assert_eq!(jsonl.done("https://a.test/1", true), Some(Done::Held));
+        assert_eq!(jsonl.done("https://a.test/2", true), None);
+        assert_eq!(jsonl.done("https://a.test/2", false), Some(Done::Held));
+        assert_eq!(jsonl.last("https://a.test/1").unwrap().etag.as_deref(), Some("\"2\""));
+        assert_eq!(jsonl.last("https://a.test/2").unwrap().etag.as_deref(), Some("\"1\""));
+        assert!(jsonl.last("https://a.test/3").is_none());
+    }
+}

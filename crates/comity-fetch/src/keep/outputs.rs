@@ -1,0 +1,105 @@
+//! The outputs of a run, and what they say together.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use url::Url;
+
+use super::directory::Directory;
+use super::error::KeepError;
+use super::jsonl::{Done, Jsonl};
+use super::record::{Outcome, Record, Validators};
+use super::time::Timestamp;
+use super::warc::Warc;
+
+pub(super) struct Outputs {
+    pub(super) directory: Option<Directory>,
+    pub(super) warc: Option<Warc>,
+    /// Where bodies for the WARC alone go when they grow large.
+    pub(super) beside_warc: PathBuf,
+    pub(super) jsonl: Option<Jsonl>,
+    pub(super) resume: bool,
+    pub(super) latest_run_only: bool,
+    pub(super) head: bool,
+    pub(super) run: Timestamp,
+    pub(super) records: AtomicU64,
+    pub(super) bytes: AtomicU64,
+    pub(super) left_open: AtomicBool,
+}
+
+/// What is known of the answer an earlier run kept.
+pub(super) struct Last {
+    pub(super) validators: Validators,
+    pub(super) checked: Timestamp,
+    /// Where that is known: a line about a 304 does not say when its body came.
+    pub(super) fetched: Option<Timestamp>,
+    pub(super) sha256: Option<String>,
+    pub(super) bytes: Option<u64>,
+}
+
+impl Outputs {
+    pub(super) fn is_done(&self, url: &Url) -> bool {
+        if !self.resume {
+            return false;
+        }
+        let lines = self.jsonl.as_ref().filter(|jsonl| jsonl.is_file());
+        match lines.map(|lines| lines.done(url.as_str(), self.latest_run_only)) {
+            Some(None) => return false,
+            Some(Some(Done::Verdict)) => return true,
+            Some(Some(Done::Held)) => {}
+            None if self.warc.is_none() && self.directory.is_none() => return false,
+            None => {}
+        }
+        self.warc.as_ref().is_none_or(|warc| warc.holds(url.as_str()))
+            && self.directory.as_ref().is_none_or(|directory| {
+                let since = directory.interrupted().filter(|_| self.latest_run_only);
+                directory.kept(url).is_some_and(|meta| self.is_our_method(&meta.method) && Some(meta.run) >= since)
+            })
+    }
+
+    pub(super) fn last(&self, url: &Url) -> Option<Last> {
+        if let Some(directory) = &self.directory {
+            let meta = directory.kept(url).filter(|meta| self.is_our_method(&meta.method))?;
+            return Some(Last {
+                validators: Validators { etag: meta.etag, last_modified: meta.last_modified },
+                checked: meta.checked,
+                fetched: Some(meta.fetched),
+                sha256: meta.sha256,
+                bytes: meta.bytes,
+            });
+        }
+        let record = self.jsonl.as_ref()?.last(url.as_str()).filter(|record| record.outcome.is_held())?;
+        Some(Last {
+            validators: Validators { etag: record.etag, last_modified: record.last_modified },
+            checked: record.finished,
+            fetched: (record.outcome == Outcome::Fetched).then_some(record.finished),
+            sha256: record.sha256,
+            bytes: record.bytes,
+        })
+    }
+
+    /// Carries what is kept over into the record of an answer that confirms it; when that was fetched.
+    pub(super) fn fill_from_last(&self, record: &mut Record) -> Option<Timestamp> {
+        let last = self.last(&Url::parse(&record.url).ok()?)?;
+        record.bytes = last.bytes;
+        record.sha256 = last.sha256;
+        record.etag = record.etag.take().or(last.validators.etag);
+        record.last_modified = record.last_modified.take().or(last.validators.last_modified);
+        last.fetched
+    }
+
+    pub(super) fn line(&self, record: Record) -> Result<Record, KeepError> {
+        if let Some(jsonl) = &self.jsonl {
+            jsonl.write(&record)?;
+        }
+        if matches!(record.outcome, Outcome::Refused | Outcome::NotChecked) {
+            self.left_open.store(true, Ordering::Relaxed);
+        }
+        self.records.fetch_add(1, Ordering::Relaxed);
+        Ok(record)
+    }
+
+    fn is_our_method(&self, method: &str) -> bool {
+        (method == "HEAD") == self.head
+    }
+}

@@ -1,0 +1,51 @@
+//! What can be seen of a run while it runs.
+
+use std::time::Duration;
+
+use crate::keep::{Counts, Record};
+
+/// Sees a run while it runs. All methods are called from the run's own task and must be quick.
+pub trait Observer: Send {
+    /// Every 100 ms or so.
+    fn status(&mut self, status: &Status);
+
+    /// A URL is done.
+    fn record(&mut self, record: &Record);
+
+    /// Something a person should know, in a sentence: the first delay of a host (P12), a header that made no sense.
+    fn notice(&mut self, text: &str);
+}
+
+/// How far a run is.
+#[derive(Clone, Debug, Default)]
+pub struct Status {
+    /// URLs in the list, less those that an earlier run has done.
+    pub total: u64,
+    /// What became of those that are done.
+    pub counts: Counts,
+    /// Requests in flight or bodies being read.
+    pub active: usize,
+    /// Requests sent so far, robots.txt, redirects and retries included.
+    pub requests: u64,
+    /// Bytes of bodies so far.
+    pub bytes: u64,
+    /// Time since the run began.
+    pub elapsed: Duration,
+    /// The hosts with most work before them that wait, the slowest first: at most ten.
+    pub slowest: Vec<HostLine>,
+    /// Sites with URLs left.
+    pub hosts_left: usize,
+}
+
+/// A host that waits, and why.
+#[derive(Clone, Debug)]
+pub struct HostLine {
+    /// The host.
+    pub host: String,
+    /// URLs left.
+    pub left: u32,
+    /// Why its next request waits (`interval 500ms`), with the scope where that is another than the host.
+    pub because: String,
+    /// How long it still waits; `None` where that hangs on an answer.
+    pub wait: Option<Duration>,
+}

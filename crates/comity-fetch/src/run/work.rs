@@ -1,0 +1,637 @@
+//! The run itself: one task that owns the list, the sites and the line, and hands permits to attempts.
+
+use std::collections::{HashMap, VecDeque};
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use comity::{Ask, Line, Pacer, Permit, Replay};
+use http::Method;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use url::Url;
+
+use super::attempt::{Context, attempt, now};
+use super::job::{Job, Message, Queued, RobotsAnswer, Sent, Tag};
+use super::options::Options;
+use super::sites::{RobotsState, SiteId, Sites};
+use super::status::{HostLine, Observer, Status};
+use super::{End, Fetch, FetchError, Stop};
+use crate::keep::{Outcome, Record, Tally, Timestamp};
+
+pub(super) struct Run<'a> {
+    pacer: Pacer,
+    line: Line,
+    context: Arc<Context>,
+    options: Options,
+    sites: Sites,
+    /// Sites nobody has asked anything yet, in order of the list.
+    fresh: u32,
+    queued: HashMap<u64, Queued, foldhash::fast::RandomState>,
+    /// Permits for jobs whose last attempt has not reported yet.
+    early: HashMap<u64, Permit, foldhash::fast::RandomState>,
+    attempts: JoinSet<()>,
+    active: usize,
+    reports: mpsc::UnboundedSender<Message>,
+    tally: Tally,
+    observer: &'a mut dyn Observer,
+    started: Timestamp,
+    total: u64,
+    requests: u64,
+    /// Times of the last refusals, where the run stops after too many (H10).
+    refusals: VecDeque<Timestamp>,
+    limited: bool,
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn new(fetch: Fetch, observer: &'a mut dyn Observer) -> (Self, mpsc::UnboundedReceiver<Message>) {
+        let Fetch { pacer, client, requests, kept, mut list, options } = fetch;
+        list.shrink();
+        let sites = Sites::of(&list, |index| !kept.resumes() || !kept.is_done(&list.url(index)));
+        let total = sites.ids().map(|site| u64::from(sites.get(site).left)).sum();
+        let (reports, inbox) = mpsc::unbounded_channel();
+        let context = Context {
+            client,
+            requests,
+            kept,
+            list,
+            max_time: options.max_time,
+            max_redirects: options.max_redirects,
+            product_token: options.product_token.clone(),
+            if_newer: options.if_newer,
+        };
+        let run = Self {
+            line: pacer.line(),
+            pacer,
+            context: Arc::new(context),
+            options,
+            sites,
+            fresh: 0,
+            queued: HashMap::default(),
+            early: HashMap::default(),
+            attempts: JoinSet::new(),
+            active: 0,
+            reports,
+            tally: Tally::default(),
+            observer,
+            started: now(),
+            total,
+            requests: 0,
+            refusals: VecDeque::new(),
+            limited: false,
+        };
+        (run, inbox)
+    }
+
+    /// Works through the list.
+    pub(super) async fn work(
+        mut self,
+        mut inbox: mpsc::UnboundedReceiver<Message>,
+        stop: impl Future<Output = ()>,
+    ) -> Result<End, FetchError> {
+        let mut stop = pin!(stop);
+        let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let stopped = loop {
+            self.fill();
+            if self.is_done() {
+                break None;
+            }
+            if self.limited {
+                break Some(Stop::Limited);
+            }
+            tokio::select! {
+                biased;
+                () = &mut stop => break Some(Stop::Interrupted),
+                Some(message) = inbox.recv() => {
+                    self.reported(message)?;
+                    // What is there already is handled before anything new is sent.
+                    while let Ok(message) = inbox.try_recv() {
+                        self.reported(message)?;
+                    }
+                }
+                (tag, permit) = self.line.next(), if self.active < self.options.parallel => self.granted(tag, permit),
+                _ = tick.tick() => self.tick()?,
+            }
+        };
+        self.attempts.shutdown().await;
+        self.finish(stopped)
+    }
+
+    fn is_done(&self) -> bool {
+        self.active == 0
+            && self.queued.is_empty()
+            && self.fresh as usize >= self.sites.len()
+            && self.attempts.is_empty()
+    }
+
+    /// Starts what may start now, and opens fresh sites as long as there is room for more.
+    fn fill(&mut self) {
+        while let Some(ended) = self.attempts.try_join_next() {
+            if let Err(error) = ended
+                && error.is_panic()
+            {
+                std::panic::resume_unwind(error.into_panic());
+            }
+        }
+        loop {
+            while self.active < self.options.parallel {
+                let Some((tag, permit)) = self.line.try_next() else { break };
+                self.granted(tag, permit);
+            }
+            let room = self.options.parallel.saturating_sub(self.active);
+            let mut opened = 0;
+            while opened < room && (self.fresh as usize) < self.sites.len() && self.queued.len() < MOST_QUEUED {
+                let site = SiteId(self.fresh);
+                self.fresh += 1;
+                self.open(site);
+                opened += 1;
+            }
+            if opened == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Begins with a site: with its robots.txt, where it is asked for.
+    fn open(&mut self, site: SiteId) {
+        if !std::mem::replace(&mut self.sites.get_mut(site).opened, true) && self.options.robots {
+            self.ask_robots(site, None);
+        } else {
+            self.push_next(site);
+        }
+    }
+
+    fn ask_robots(&mut self, site: SiteId, after: Option<Duration>) {
+        let tried = match self.sites.get(site).robots {
+            RobotsState::Asked(tried) => tried,
+            _ => 0,
+        };
+        self.sites.get_mut(site).robots = RobotsState::Asked(tried);
+        let origin = self.sites.origin(&self.context.list, site);
+        let Ok(url) = Url::parse(&format!("{origin}/robots.txt")) else { return };
+        let job = Box::new(Job {
+            tag: Tag::Robots(site),
+            site,
+            first: url.clone(),
+            url,
+            method: Method::GET,
+            redirects: Vec::new(),
+            attempts: 0,
+            waits: Vec::new(),
+            started: now(),
+        });
+        self.push(job, after);
+    }
+
+    /// Puts the site's next URL in line, past those that are not asked at all.
+    fn push_next(&mut self, site: SiteId) {
+        while let Some(index) = self.sites.peek(site) {
+            if let RobotsState::Known(_, until) = &self.sites.get(site).robots
+                && *until < now()
+            {
+                return self.ask_robots(site, None);
+            }
+            let url = self.context.list.url(index);
+            self.sites.pop(site);
+            let method = self.context.requests.method(self.context.list.extra(index));
+            let job = Box::new(Job {
+                tag: Tag::Page(index),
+                site,
+                first: url.clone(),
+                url,
+                method,
+                redirects: Vec::new(),
+                attempts: 0,
+                waits: Vec::new(),
+                started: now(),
+            });
+            if self.is_young(index, &job.url) {
+                let mut record = job.record(Outcome::Skipped, now());
+                record.reason = Some("what is kept is younger than min_refetch_age".to_owned());
+                self.note(record);
+                continue;
+            }
+            if self.may_ask(&job) {
+                return self.push(job, None);
+            }
+            self.note(disallowed(&job));
+        }
+    }
+
+    fn may_ask(&self, job: &Job) -> bool {
+        match &self.sites.get(job.site).robots {
+            RobotsState::Known(robots, _) => {
+                let target = &job.url[url::Position::BeforePath..url::Position::AfterQuery];
+                robots.allows(target)
+            }
+            _ => true,
+        }
+    }
+
+    /// Whether what is kept is younger than the least age of a new fetch (H12).
+    fn is_young(&self, index: u32, url: &Url) -> bool {
+        let own = self.context.list.extra(index).and_then(|extra| extra.min_refetch_age);
+        if own.is_none() && self.options.min_refetch_age.is_empty() {
+            return false;
+        }
+        let path = url.path();
+        let host = url.host_str().unwrap_or_default();
+        let age = self
+            .options
+            .min_refetch_age
+            .iter()
+            .filter(|(pattern, _)| pattern.covers_host(host, url.port()) && pattern.narrowing.covers(path, None));
+        let Some(least) = age.map(|(_, age)| *age).chain(own).max() else { return false };
+        self.context.kept.fetched_at(url).is_some_and(|at| {
+            let age = now().as_millis().saturating_sub(at.as_millis());
+            u64::try_from(age).is_ok_and(|age| u128::from(age) < least.as_millis())
+        })
+    }
+
+    /// Puts a job in line for the host it is asked of now.
+    fn push(&mut self, job: Box<Job>, after: Option<Duration>) {
+        let tag = job.tag.number();
+        let (place, extra) = match job.tag {
+            Tag::Page(index) => (Some(u64::from(index)), self.context.list.extra(index)),
+            Tag::Robots(site) => (self.place_of(site), None),
+        };
+        let idempotent = !matches!(job.method, Method::POST | Method::PATCH | Method::CONNECT);
+        let replay = Replay { idempotent, replayable: true, retries: self.options.retries };
+        let mut ask = Ask::new(&job.url).replay(replay);
+        if let Some(place) = place {
+            ask = ask.place(place);
+        }
+        if let Some(after) = after {
+            ask = ask.after(after);
+        }
+        if let Some(identity) = extra.and_then(|extra| extra.identity.as_deref()) {
+            ask = ask.identity(identity);
+        }
+        if let Some(cost) = extra.and_then(|extra| extra.cost) {
+            ask = ask.cost(cost.get());
+        }
+        let pushed = match extra.and_then(|extra| extra.limits.as_ref()) {
+            Some(limits) => self.line.push_under(&self.pacer.with_limits(limits), &ask, tag),
+            None => self.line.push(&ask, tag),
+        };
+        match pushed {
+            Ok(Ok(place)) => {
+                self.queued.insert(tag, Queued { job, place: Some(place), since: now() });
+            }
+            Ok(Err(full)) => {
+                let mut record = job.record(Outcome::NotChecked, now());
+                record.reason = Some(full.to_string());
+                self.note(record);
+            }
+            Err(error) => {
+                let mut record = job.record(Outcome::Skipped, now());
+                record.reason = Some(error.to_string());
+                self.note(record);
+            }
+        }
+    }
+
+    /// A robots.txt goes in the place of the first URL that waits for it.
+    fn place_of(&self, site: SiteId) -> Option<u64> {
+        let visitor = || match self.sites.get(site).visitors.as_ref()?.first()?.tag {
+            Tag::Page(index) => Some(index),
+            Tag::Robots(_) => None,
+        };
+        self.sites.peek(site).or_else(visitor).map(u64::from)
+    }
+
+    /// The line says that a job may start.
+    fn granted(&mut self, tag: u64, permit: Permit) {
+        let Some(Queued { job, .. }) = self.queued.remove(&tag) else {
+            self.early.insert(tag, permit);
+            return;
+        };
+        let first_of_site = matches!(job.tag, Tag::Page(_)) && job.redirects.is_empty() && job.attempts == 0;
+        let site = job.site;
+        self.active += 1;
+        self.requests += 1;
+        self.attempts.spawn(attempt(Arc::clone(&self.context), job, permit, self.reports.clone()));
+        if first_of_site {
+            self.push_next(site);
+        }
+    }
+
+    /// An attempt reports.
+    fn reported(&mut self, message: Message) -> Result<(), FetchError> {
+        self.active = self.active.saturating_sub(1);
+        match message {
+            Message::Requeued { job, place, sent } => {
+                let (site, tag) = (job.site, job.tag.number());
+                if sent == Sent::No {
+                    self.requests -= 1;
+                }
+                self.queued.insert(tag, Queued { job, place, since: now() });
+                if let Some(permit) = self.early.remove(&tag) {
+                    self.granted(tag, permit);
+                }
+                self.judge(site, sent);
+            }
+            Message::Hop { mut job, method, to } => {
+                self.judge(job.site, Sent::Answered);
+                job.method = method;
+                job.site = self.sites.site_of(&self.context.list, &to);
+                job.url = to;
+                self.visit(job);
+            }
+            Message::Done { job, record, sent } => {
+                self.tally.record(&record);
+                self.observer.record(&record);
+                self.judge(job.site, sent);
+            }
+            Message::Broken { job, failure } => {
+                let again = self.options.retries.is_some_and(|retries| job.attempts <= retries);
+                if again && job.method.is_idempotent() {
+                    self.push(job, Some(BROKEN_AGAIN));
+                } else {
+                    let mut record = job.record(Outcome::Failed, now());
+                    record.error = Some(failure.to_string());
+                    self.note(record);
+                }
+            }
+            Message::Robots { job, answer, sent } => self.robots(&job, answer, sent),
+            Message::Fatal(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// A redirect comes to a site: its robots.txt is asked for first.
+    fn visit(&mut self, job: Box<Job>) {
+        if !self.options.robots || matches!(job.tag, Tag::Robots(_)) {
+            return self.push(job, None);
+        }
+        let site = job.site;
+        match self.sites.get(site).robots {
+            RobotsState::Known(..) if self.may_ask(&job) => self.push(job, None),
+            RobotsState::Known(..) => self.note(disallowed(&job)),
+            RobotsState::Asked(_) => self.sites.get_mut(site).visitors.get_or_insert_default().push(job),
+            RobotsState::Unknown => {
+                let state = self.sites.get_mut(site);
+                state.opened = true;
+                state.visitors.get_or_insert_default().push(job);
+                self.ask_robots(site, None);
+            }
+        }
+    }
+
+    fn robots(&mut self, job: &Job, answer: RobotsAnswer, sent: Sent) {
+        let Tag::Robots(site) = job.tag else { return };
+        match answer {
+            RobotsAnswer::Rules(robots, lifetime) => {
+                self.judge(site, sent);
+                let delay = robots.crawl_delay().max(robots.request_rate()).unwrap_or_default();
+                let over = delay > self.options.crawl_delay_limit;
+                let life = i64::try_from(lifetime.as_millis()).unwrap_or(i64::MAX);
+                let until = Timestamp::from_millis(now().as_millis().saturating_add(life));
+                self.sites.get_mut(site).robots = RobotsState::Known(robots, until);
+                if over && !self.options.clamp_crawl_delay {
+                    let limit = self.options.crawl_delay_limit;
+                    let reason = format!("robots.txt asks for a Crawl-delay of {delay:?}, over the limit of {limit:?}");
+                    return self.leave(site, Outcome::Skipped, &reason);
+                }
+                // The origin that was asked, not the one its redirects led to.
+                if let Ok(origin) = Url::parse(self.sites.origin(&self.context.list, site)) {
+                    let _ = self.pacer.set_crawl_delay(&origin, delay.min(self.options.crawl_delay_limit));
+                }
+                self.push_next(site);
+                for visitor in self.sites.get_mut(site).visitors.take().map(|v| *v).unwrap_or_default() {
+                    self.visit(visitor);
+                }
+            }
+            RobotsAnswer::NotNow(why) => {
+                let RobotsState::Asked(tried) = self.sites.get(site).robots else { return };
+                self.sites.get_mut(site).robots = RobotsState::Asked(tried + 1);
+                if tried + 1 < ROBOTS_TRIES {
+                    self.ask_robots(site, Some(ROBOTS_AGAIN * 2u32.pow(u32::from(tried))));
+                } else {
+                    let reason = format!("robots.txt could not be read: {why}");
+                    let outcome = if sent == Sent::NoAnswer { Outcome::Failed } else { Outcome::NotChecked };
+                    self.leave(site, outcome, &reason);
+                }
+            }
+        }
+    }
+
+    /// Gives a site up that has refused, or has not answered, for too long; and the run, where it is told to (H10).
+    fn judge(&mut self, site: SiteId, sent: Sent) {
+        let at = now();
+        if sent == Sent::Refused
+            && let Some((most, within)) = self.options.stop_when_limited
+        {
+            self.refusals.push_back(at);
+            while self.refusals.front().is_some_and(|first| longer(*first, at, within)) {
+                self.refusals.pop_front();
+            }
+            self.limited |= self.refusals.len() >= most as usize;
+        }
+        let state = self.sites.get_mut(site);
+        if sent == Sent::Answered {
+            state.trouble = None;
+            return;
+        }
+        let trouble = state.trouble.get_or_insert_default();
+        let reason = match sent {
+            Sent::No | Sent::Answered => None,
+            Sent::Error => {
+                trouble.refusing_since = None;
+                trouble.silent_since = None;
+                trouble.silent = 0;
+                trouble.errors += 1;
+                let errors = trouble.errors;
+                self.options
+                    .stop_after_errors
+                    .filter(|most| errors >= *most)
+                    .map(|_| (Outcome::Skipped, format!("{errors} errors in a row")))
+            }
+            Sent::Refused => {
+                trouble.silent_since = None;
+                let since = *trouble.refusing_since.get_or_insert(at);
+                longer(since, at, self.options.stall_time).then(|| {
+                    let text =
+                        format!("the host has refused for {:?} without serving anything", self.options.stall_time);
+                    (Outcome::NotChecked, text)
+                })
+            }
+            Sent::NoAnswer => {
+                trouble.silent += 1;
+                let since = *trouble.silent_since.get_or_insert(at);
+                (trouble.silent >= SILENT_TIMES && longer(since, at, self.options.dead_time)).then(|| {
+                    let text = format!("the host has not answered for {:?}", self.options.dead_time);
+                    (Outcome::Failed, text)
+                })
+            }
+        };
+        if let Some((outcome, reason)) = reason {
+            self.leave(site, outcome, &reason);
+        }
+    }
+
+    /// Ends all that is left of a site, each URL reported.
+    fn leave(&mut self, site: SiteId, outcome: Outcome, reason: &str) {
+        let tags: Vec<u64> = self.queued.iter().filter(|(_, q)| q.job.site == site).map(|(tag, _)| *tag).collect();
+        for tag in tags {
+            if let Some(Queued { job, place, .. }) = self.queued.remove(&tag) {
+                if let Some(place) = place {
+                    self.line.remove(place);
+                }
+                self.end(&job, outcome, reason);
+            }
+        }
+        for job in self.sites.get_mut(site).visitors.take().map(|v| *v).unwrap_or_default() {
+            self.end(&job, outcome, reason);
+        }
+        while let Some(index) = self.sites.pop(site) {
+            let mut record = Record::new(self.context.list.text(index), outcome, now(), now());
+            record.reason = Some(reason.to_owned());
+            self.note(record);
+        }
+    }
+
+    fn end(&mut self, job: &Job, outcome: Outcome, reason: &str) {
+        if let Tag::Page(_) = job.tag {
+            let mut record = job.record(outcome, now());
+            record.reason = Some(reason.to_owned());
+            self.note(record);
+        }
+    }
+
+    /// Records a URL that ended without an answer.
+    fn note(&mut self, record: Record) {
+        match self.context.kept.note(record) {
+            Ok(record) => {
+                self.tally.record(&record);
+                self.observer.record(&record);
+            }
+            // The next attempt's report ends the run.
+            Err(error) => drop(self.reports.send(Message::Fatal(error))),
+        }
+    }
+
+    fn tick(&mut self) -> Result<(), FetchError> {
+        if let Some(limit) = self.options.queue_timeout {
+            let at = now();
+            let late: Vec<u64> =
+                self.queued.iter().filter(|(_, queued)| longer(queued.since, at, limit)).map(|(tag, _)| *tag).collect();
+            for tag in late {
+                self.time_out(tag, limit);
+            }
+        }
+        let status = self.status();
+        self.observer.status(&status);
+        Ok(())
+    }
+
+    fn time_out(&mut self, tag: u64, limit: Duration) {
+        let Some(queued) = self.queued.get(&tag) else { return };
+        let Some(place) = queued.place else { return };
+        let delay = self.line.delay(place);
+        if !self.line.remove(place) {
+            return;
+        }
+        let Some(Queued { job, .. }) = self.queued.remove(&tag) else { return };
+        let why = delay.map_or_else(String::new, |delay| format!(" ({delay})"));
+        let reason = format!("waited longer than the {limit:?} of --queue-timeout{why}");
+        match job.tag {
+            Tag::Page(_) => {
+                self.end(&job, Outcome::NotChecked, &reason);
+                if job.redirects.is_empty() && job.attempts == 0 {
+                    self.push_next(job.site);
+                }
+            }
+            Tag::Robots(site) => self.leave(site, Outcome::NotChecked, &reason),
+        }
+    }
+
+    fn status(&self) -> Status {
+        let mut waiting: Vec<&Queued> =
+            self.queued.values().filter(|queued| queued.place.is_some()).take(MOST_LOOKED_AT).collect();
+        waiting.sort_by_key(|queued| std::cmp::Reverse(self.sites.get(queued.job.site).left));
+        waiting.truncate(SLOWEST);
+        let slowest = waiting
+            .into_iter()
+            .filter_map(|queued| {
+                let delay = self.line.delay(queued.place?)?;
+                let host = queued.job.url.host_str().unwrap_or_default().to_owned();
+                let because = if delay.scope == host {
+                    delay.because.to_string()
+                } else {
+                    format!("{} {}", delay.scope, delay.because)
+                };
+                let left = self.sites.get(queued.job.site).left + 1;
+                Some(HostLine { host, left, because, wait: delay.wait })
+            })
+            .collect();
+        Status {
+            total: self.total,
+            counts: *self.tally.totals(),
+            active: self.active,
+            requests: self.requests,
+            bytes: self.tally.bytes(),
+            elapsed: since(self.started, now()),
+            slowest,
+            hosts_left: self.sites.len() - self.fresh as usize + self.queued.len(),
+        }
+    }
+
+    /// Counts what is not done, closes the outputs and reports.
+    fn finish(mut self, stopped: Option<Stop>) -> Result<End, FetchError> {
+        let unfinished: Vec<String> = self
+            .queued
+            .values()
+            .filter(|queued| matches!(queued.job.tag, Tag::Page(_)))
+            .map(|queued| queued.job.first.host_str().unwrap_or_default().to_owned())
+            .collect();
+        for host in unfinished {
+            self.tally.record_many(&host, Outcome::NotChecked, 1);
+        }
+        for site in self.sites.ids() {
+            let left = self.sites.get(site).left;
+            if left > 0 {
+                let host = Url::parse(self.sites.origin(&self.context.list, site)).ok();
+                let host = host.as_ref().and_then(Url::host_str).unwrap_or_default().to_owned();
+                self.tally.record_many(&host, Outcome::NotChecked, left);
+            }
+        }
+        // What was in flight when the run was stopped is neither queued nor left.
+        let counted = self.tally.totals().all();
+        if let Some(missing) = self.total.checked_sub(counted).filter(|missing| *missing > 0) {
+            self.tally.record_many("", Outcome::NotChecked, u32::try_from(missing).unwrap_or(u32::MAX));
+        }
+        let status = self.status();
+        self.observer.status(&status);
+        self.context.kept.close()?;
+        Ok(End { report: self.tally.report(self.started, now()), stopped })
+    }
+}
+
+fn disallowed(job: &Job) -> Record {
+    let mut record = job.record(Outcome::Robots, now());
+    record.reason = Some("disallowed by robots.txt".to_owned());
+    record
+}
+
+fn since(from: Timestamp, to: Timestamp) -> Duration {
+    Duration::from_millis(u64::try_from(to.as_millis().saturating_sub(from.as_millis())).unwrap_or_default())
+}
+
+fn longer(from: Timestamp, to: Timestamp, span: Duration) -> bool {
+    since(from, to) >= span
+}
+
+const TICK: Duration = Duration::from_millis(100);
+/// Jobs in the line at once; a fresh site waits outside it, where it costs less.
+const MOST_QUEUED: usize = 200_000;
+const MOST_LOOKED_AT: usize = 2_000;
+const SLOWEST: usize = 10;
+/// A host is silent after so many attempts in a row.
+const SILENT_TIMES: u32 = 3;
+const ROBOTS_TRIES: u8 = 3;
+const ROBOTS_AGAIN: Duration = Duration::from_secs(5);
+/// When a body that broke off is asked for again.
+const BROKEN_AGAIN: Duration = Duration::from_secs(1);

@@ -1,0 +1,100 @@
+//! robots.txt, judged by what arrived.
+
+use std::time::Duration;
+
+use comity::Profile;
+use comity_audit::arrivals::Gaps;
+use comity_audit::far_end::{FarEnd, Host, Reply, World};
+use comity_fetch::keep::Outcome;
+
+use crate::world::{Visit, fixed, pages};
+
+const MS: Duration = Duration::from_millis(1);
+
+fn obeying(urls: Vec<String>) -> Visit {
+    Visit::new(Profile::Crawl, urls).limits(fixed(20)).options(|options| options.robots = true)
+}
+
+#[test]
+fn c16_robots_txt_is_asked_first_and_paced_with_the_rest() {
+    let far_end =
+        FarEnd::start(World::new().host("a.example", Host::new().robots("User-agent: *\nDisallow: /page/3\n")))
+            .unwrap();
+    let visited = obeying(pages("a.example", 6)).go(&far_end);
+    assert_eq!((visited.count(Outcome::Fetched), visited.count(Outcome::Robots)), (5, 1));
+    let arrivals = far_end.arrivals();
+    assert_eq!(arrivals[0].path, "/robots.txt");
+    assert!(arrivals.iter().all(|arrival| arrival.path != "/page/3"));
+    assert!(Gaps::of(&far_end.times("a.example")).below(16 * MS) <= 1);
+}
+
+#[test]
+fn x7_a_crawl_delay_is_what_the_far_end_receives() {
+    let far_end =
+        FarEnd::start(World::new().host("a.example", Host::new().robots("User-agent: *\nCrawl-delay: 0.5\n"))).unwrap();
+    let visited = obeying(pages("a.example", 5)).go(&far_end);
+    assert_eq!(visited.count(Outcome::Fetched), 5);
+    let gaps = Gaps::of(&far_end.times("a.example"));
+    assert_eq!(gaps.below(445 * MS), 0, "{:?}", gaps.least());
+}
+
+#[test]
+fn b15_an_unreadable_robots_txt_is_not_now_and_never_allow_all() {
+    let host = Host::new().robots_reply(Reply::status(503).body("<html>User-agent: *\nAllow: /</html>"));
+    let far_end = FarEnd::start(World::new().host("a.example", host)).unwrap();
+    let visited = obeying(pages("a.example", 3))
+        .options(|options| {
+            options.retries = Some(1);
+            options.stall_time = Duration::ZERO;
+        })
+        .go(&far_end);
+    assert_eq!(visited.count(Outcome::NotChecked), 3);
+    assert!(far_end.arrivals().iter().all(|arrival| arrival.path == "/robots.txt"));
+}
+
+#[test]
+fn b16_robots_txt_that_says_later_is_asked_again_then() {
+    let host = Host::new().respond(|arrival, nth| {
+        (arrival.path == "/robots.txt" && nth == 0).then(|| Reply::status(429).header("retry-after", "1"))
+    });
+    let far_end =
+        FarEnd::start(World::new().host("a.example", host.robots("User-agent: *\nDisallow: /page/0\n"))).unwrap();
+    let visited = obeying(pages("a.example", 3)).go(&far_end);
+    let arrivals = far_end.arrivals();
+    let paths: Vec<&str> = arrivals.iter().map(|arrival| arrival.path.as_str()).collect();
+    assert_eq!(paths[..2], ["/robots.txt", "/robots.txt"]);
+    assert!(arrivals[1].at - arrivals[0].at >= Duration::from_secs(1));
+    assert_eq!((visited.count(Outcome::Fetched), visited.count(Outcome::Robots)), (2, 1));
+}
+
+#[test]
+fn b16_a_missing_robots_txt_allows_all() {
+    let far_end = FarEnd::start(World::new().host("a.example", Host::new().robots_reply(Reply::status(404)))).unwrap();
+    assert_eq!(obeying(pages("a.example", 3)).go(&far_end).count(Outcome::Fetched), 3);
+}
+
+#[test]
+fn d13_a_crawl_delay_over_the_limit_skips_the_host_with_that_reason() {
+    let far_end =
+        FarEnd::start(World::new().host("a.example", Host::new().robots("User-agent: *\nCrawl-delay: 600\n"))).unwrap();
+    let visited = obeying(pages("a.example", 3)).go(&far_end);
+    assert_eq!(visited.count(Outcome::Skipped), 3);
+    assert!(visited.records[0].reason.as_deref().unwrap().contains("600s"));
+    assert_eq!(far_end.arrivals().len(), 1);
+}
+
+#[test]
+fn a_redirect_to_another_site_obeys_that_sites_robots_txt() {
+    let world = World::new()
+        .host(
+            "a.example",
+            Host::new().redirect("/x", 302, "http://b.example/private").redirect("/y", 302, "http://b.example/open"),
+        )
+        .host("b.example", Host::new().robots("User-agent: *\nDisallow: /private\n"));
+    let far_end = FarEnd::start(world).unwrap();
+    let urls = vec!["http://a.example/x".to_owned(), "http://a.example/y".to_owned()];
+    let visited = obeying(urls).go(&far_end);
+    assert_eq!(visited.record("http://a.example/x").outcome, Outcome::Robots);
+    assert_eq!(visited.record("http://a.example/y").outcome, Outcome::Fetched);
+    assert!(far_end.arrivals().iter().all(|arrival| arrival.path != "/private"));
+}

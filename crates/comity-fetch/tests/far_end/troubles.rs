@@ -1,0 +1,91 @@
+//! Hosts that do not answer, runs that are stopped.
+
+use std::time::Duration;
+
+use comity::Profile;
+use comity_audit::far_end::{FarEnd, Host, Reply, World};
+use comity_fetch::Stop;
+use comity_fetch::keep::{Lines, Outcome};
+
+use crate::world::{Visit, fixed, pages, scripted};
+
+#[test]
+fn a_host_that_never_answers_ends_with_its_urls_reported() {
+    let world = World::new().host("silent.example", Host::silent()).default_host(Host::new());
+    let far_end = FarEnd::start(world).unwrap();
+    let urls: Vec<String> = pages("silent.example", 50).into_iter().chain(pages("b.example", 5)).collect();
+    let visited = Visit::new(Profile::Crawl, urls)
+        .limits(fixed(10))
+        .options(|options| {
+            options.max_time = Some(Duration::from_millis(200));
+            options.dead_time = Duration::from_millis(500);
+        })
+        .go(&far_end);
+    assert_eq!((visited.count(Outcome::Failed), visited.count(Outcome::Fetched)), (50, 5));
+    assert!(visited.took < Duration::from_secs(5), "{:?}", visited.took);
+    assert!(far_end.times("silent.example").len() < 8);
+}
+
+#[test]
+fn h08_a_stopped_run_ends_within_a_second_and_sends_nothing_more() {
+    let host = scripted(|_, nth| (nth >= 2).then(|| Reply::status(429).header("retry-after", "900")));
+    let far_end = FarEnd::start(World::new().host("a.example", host)).unwrap();
+    let visited = Visit::new(Profile::Crawl, pages("a.example", 100))
+        .limits(fixed(10))
+        .go_until(&far_end, async { tokio::time::sleep(Duration::from_millis(700)).await });
+    assert_eq!(visited.end.stopped, Some(Stop::Interrupted));
+    assert!(visited.took < Duration::from_millis(1700), "{:?}", visited.took);
+    assert_eq!(visited.end.report.totals.fetched, 2);
+    assert_eq!(visited.end.report.totals.not_checked, 98);
+    assert_eq!(far_end.arrivals().len(), 3);
+}
+
+#[test]
+fn h19_a_host_with_too_many_errors_is_left() {
+    let far_end = FarEnd::start(World::new().host("a.example", Host::new().only_listed())).unwrap();
+    let visited = Visit::new(Profile::Crawl, pages("a.example", 30))
+        .limits(fixed(5))
+        .options(|options| options.stop_after_errors = Some(10))
+        .go(&far_end);
+    assert_eq!(far_end.arrivals().len(), 10);
+    assert_eq!(visited.count(Outcome::Skipped), 20);
+}
+
+#[test]
+fn d23_a_queue_time_out_is_told_and_nothing_is_sent() {
+    let host = scripted(|_, nth| (nth == 0).then(|| Reply::status(429).header("retry-after", "3")));
+    let far_end = FarEnd::start(World::new().host("a.example", host)).unwrap();
+    let visited = Visit::new(Profile::Crawl, pages("a.example", 3))
+        .limits(fixed(10))
+        .options(|options| options.queue_timeout = Some(Duration::from_secs(1)))
+        .go(&far_end);
+    assert_eq!(visited.count(Outcome::NotChecked), 3);
+    assert!(visited.records.iter().all(|r| r.reason.as_deref().unwrap().contains("queue-timeout")));
+    assert_eq!(far_end.arrivals().len(), 1);
+}
+
+#[test]
+fn a_stopped_run_is_resumed_without_refetching() {
+    let far_end = FarEnd::start(World::new().host("a.example", Host::new().size(100))).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let lines = folder.path().join("lines.jsonl");
+    let visit = |resume: bool| {
+        let mut visit = Visit::new(Profile::Crawl, pages("a.example", 40)).limits(fixed(20));
+        visit.keep.directory = Some(folder.path().join("pages"));
+        visit.keep.jsonl = Some(Lines::File(lines.clone()));
+        visit.keep.resume = resume;
+        visit
+    };
+    let first = visit(false).go_until(&far_end, async { tokio::time::sleep(Duration::from_millis(400)).await });
+    let done = first.end.report.totals.fetched;
+    assert!(done > 5 && done < 40, "{done}");
+    let second = visit(true).go(&far_end);
+    assert_eq!(second.end.report.totals.fetched, 40 - done);
+    let mut paths: Vec<String> = far_end.arrivals().into_iter().map(|arrival| arrival.path).collect();
+    let asked = paths.len();
+    paths.sort();
+    paths.dedup();
+    // At most the one that was in flight when the run was stopped is asked twice.
+    assert!(asked - paths.len() <= 1, "{asked} requests for {} pages", paths.len());
+    assert_eq!(paths.len(), 40);
+}

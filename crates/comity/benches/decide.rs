@@ -1,0 +1,98 @@
+//! `acquire` and `settle` in memory beside governor's keyed check, in one run; ratios are printed.
+//!
+//! `cargo bench -p comity --bench decide`
+
+#![expect(clippy::disallowed_methods, clippy::print_stdout, reason = "a benchmark reads the clock and prints")]
+
+use std::hint::black_box;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Instant;
+
+use comity::{Answer, Pacer, Partial, Policy, Profile};
+use governor::{Quota, RateLimiter};
+use http::HeaderMap;
+use url::Url;
+
+/// A per-thread pseudo-random walk over the hosts, the same for both.
+fn order(hosts: usize, seed: u64) -> impl FnMut() -> usize {
+    let mut state = seed | 1;
+    move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % hosts as u64) as usize
+    }
+}
+
+fn resident() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    statm.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).unwrap_or(0) * 4096
+}
+
+fn timed(threads: usize, rounds: usize, hosts: usize, work: impl Fn(usize) + Sync) -> f64 {
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let work = &work;
+            scope.spawn(move || {
+                let mut next = order(hosts, 0x9E37_79B9 + thread as u64);
+                for _ in 0..rounds {
+                    work(next());
+                }
+            });
+        }
+    });
+    start.elapsed().as_nanos() as f64 / (rounds * threads) as f64
+}
+
+fn main() {
+    let rounds = 1_000_000;
+    println!(
+        "ns an operation: comity acquire + settle (spacing, in flight, pause, quota, policy) beside governor's keyed check"
+    );
+    println!("{:>9} {:>7} {:>10} {:>10} {:>7}", "hosts", "threads", "comity", "governor", "ratio");
+    for hosts in [1usize, 1_000, 1_000_000] {
+        let names: Vec<String> = (0..hosts).map(|n| format!("host-{n}.example")).collect();
+        let urls: Vec<Url> = names.iter().map(|name| Url::parse(&format!("http://{name}/page")).unwrap()).collect();
+        let before = resident();
+        let limits = Partial {
+            interval: Some(std::time::Duration::from_nanos(1)),
+            burst: NonZeroU32::new(1_000_000),
+            ..Partial::default()
+        };
+        let pacer =
+            Pacer::builder(Profile::Api).template(Partial { policy: Some(Policy::refusal()), ..limits }).local();
+        let headers = HeaderMap::new();
+        let once = |n: usize| {
+            let Ok(Ok(permit)) = pacer.try_acquire(&urls[n]) else { return };
+            black_box(permit.settle(&Answer::response(200, &headers)));
+        };
+        for n in 0..hosts {
+            once(n);
+        }
+        let bytes = resident().saturating_sub(before);
+        let governor = Arc::new(RateLimiter::keyed(Quota::per_second(NonZeroU32::new(1_000_000_000).unwrap())));
+        for name in &names {
+            let _ = governor.check_key(name);
+        }
+        for threads in [1, 2] {
+            let mut best = (f64::MAX, f64::MAX);
+            for _ in 0..3 {
+                let theirs = timed(threads, rounds, hosts, |n| {
+                    let _ = black_box(governor.check_key(&names[n]));
+                });
+                let ours = timed(threads, rounds, hosts, once);
+                best = (best.0.min(ours), best.1.min(theirs));
+            }
+            println!("{hosts:>9} {threads:>7} {:>10.0} {:>10.0} {:>7.2}", best.0, best.1, best.0 / best.1);
+        }
+        if hosts >= 1000 {
+            println!(
+                "{hosts:>9} idle hosts: {} bytes each, of which {} are its name",
+                bytes / hosts,
+                "host-500000.example".len()
+            );
+        }
+    }
+}
