@@ -107,7 +107,7 @@ impl Engine {
             };
             return Err(wait);
         }
-        self.memory.claim(now, &Claim { members: route.members(), cost, asked: now })
+        self.memory.claim(now, &Claim::at_once(route.members(), cost, now))
     }
 
     pub(crate) fn enqueue(&mut self, now: Instant, pending: Pending, not_before: Option<Instant>) -> Ticket {
@@ -129,7 +129,7 @@ impl Engine {
     pub(crate) fn next_start(&mut self, now: Instant) -> Option<Started> {
         use comity_core::limits::all::Claim;
         while let Some(attempt) = self.schedule.next(now) {
-            let claim = Claim { members: attempt.route.members(), cost: attempt.cost, asked: attempt.asked };
+            let claim = Claim { members: attempt.route.members(), cost: attempt.cost, asked: attempt.asked, due: attempt.due };
             match self.memory.claim(now, &claim) {
                 Err(wait) => self.schedule.must_wait(&attempt, wait),
                 Ok(grant) => {

@@ -101,7 +101,7 @@ impl Pacer {
                 state: HostState::of(cell, now),
             })
             .collect();
-        let claim = Claim { members: route.members(), cost: 1, asked: now };
+        let claim = Claim::at_once(route.members(), 1, now);
         let delay = all::decide(&engine.memory, now, &claim).err().map(|wait| engine.delay(now, &wait));
         Ok(Explanation { url: url.to_string(), scopes, delay })
     }
