@@ -29,6 +29,8 @@ mod ask;
 pub mod clock;
 #[cfg(feature = "config")]
 pub mod config;
+#[cfg(any(feature = "tower", feature = "reqwest"))]
+mod door;
 mod engine;
 mod error;
 mod event;
