@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use comity_core::schedule::GiveUp;
-use comity_core::signal::{Inferred, NoAnswer, Signal};
+use comity_core::signal::{NoAnswer, Signal};
 
 /// A request started.
 pub(crate) fn started(waited: Duration) {
@@ -29,7 +29,7 @@ pub(crate) fn settled(signal: &Signal) {
                 metrics::histogram!("comity_refusal_wait_seconds").record(wait.as_secs_f64());
             }
         }
-        if let Inferred::NoAnswer(why) = signal.inferred {
+        if let comity_core::signal::Inferred::NoAnswer(why) = signal.inferred {
             metrics::counter!("comity_no_answers_total", "why" => no_answer(why)).increment(1);
         }
     }

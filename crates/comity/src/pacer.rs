@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use comity_core::limits::all::Cells;
-use comity_core::limits::{Limits, Part, Partial, Wait};
-use comity_core::schedule::{Attempted, GiveUp, Ticket, Verdict, verdict};
+use comity_core::limits::{Limits, Part, Partial, Source, Wait};
+use comity_core::schedule::{Attempted, Ticket, Verdict, verdict};
 use comity_core::scope::{Pattern, Rules, RulesBuilder};
 use comity_core::signal::Signal;
 use comity_core::time::Instant;
@@ -120,7 +120,7 @@ impl Pacer {
     /// from the last start under it; what was learned is shared by all (T5). Equal limits are one set.
     #[must_use]
     pub fn with_limits(&self, limits: &Partial) -> Self {
-        let limits = limits.over(&Limits::none());
+        let limits = Partial { source: Some(Source::Person("its caller".into())), ..limits.clone() }.over(&Limits::none());
         let own = self.inner.engine.lock().set_of(Limits { policy: comity_core::policy::Policy::Off, ..limits });
         Self { inner: Arc::clone(&self.inner), own: Some(own) }
     }
@@ -412,8 +412,7 @@ impl Inner {
         let decided = if signal.authoritative.refusal.is_none() && signal.status.is_some_and(|status| status < 500) {
             Verdict::Done
         } else {
-            let limits = Arc::clone(engine.memory.cell(members[0].scope).limits());
-            verdict(&limits, &signal, held.request.replay, held.request.attempted)
+            verdict(&engine.retry_limits(members, taught.scope), &signal, held.request.replay, held.request.attempted)
         };
         self.settled_event(&engine, now, &held, answer, &signal);
         let settled = match decided {
@@ -421,9 +420,6 @@ impl Inner {
             Verdict::GiveUp(why) => {
                 counted::gave_up(why);
                 tracing::debug!(why = %why, status = signal.status, "a refused request gives up");
-                if matches!(why, GiveUp::AskedTooLong(_)) {
-                    comity_core::limits::all::gave_up(&mut engine.memory, members);
-                }
                 Settled::GiveUp(why)
             }
             Verdict::Retry { after } => {
