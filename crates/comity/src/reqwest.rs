@@ -208,10 +208,7 @@ fn redirected(response: &Response, bare: Request, spare: Option<Request>) -> Opt
     };
     let from = bare.url().clone();
     let location = String::from_utf8_lossy(response.headers().get(LOCATION)?.as_bytes()).into_owned();
-    let mut to = from.join(&location).ok()?;
-    if to.fragment().is_none() {
-        to.set_fragment(from.fragment());
-    }
+    let to = from.join(&location).ok()?;
     let mut next = match method {
         Some(method) => {
             let mut next = bare;
