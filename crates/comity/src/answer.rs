@@ -45,6 +45,14 @@ impl<'a> Answer<'a> {
         }
     }
 
+    /// The Retry-After as it came.
+    pub(crate) fn retry_after(&self) -> Option<&http::HeaderValue> {
+        match &self.what {
+            What::Response(_, headers) => headers.get(http::header::RETRY_AFTER),
+            What::None(_) => None,
+        }
+    }
+
     pub(crate) fn measured(&self) -> Option<Duration> {
         self.latency
     }

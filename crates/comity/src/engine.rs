@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use comity_core::limits::all::Cells;
 use comity_core::limits::all::Grant;
-use comity_core::limits::{Limits, Route, Wait};
+use comity_core::limits::{Limits, Member, Route, ScopeId, Wait};
 use comity_core::schedule::{Attempted, Replay, Schedule, Ticket, Waiting};
 use comity_core::scope::{Rules, Target};
 use comity_core::time::Instant;
@@ -129,7 +130,8 @@ impl Engine {
     pub(crate) fn next_start(&mut self, now: Instant) -> Option<Started> {
         use comity_core::limits::all::Claim;
         while let Some(attempt) = self.schedule.next(now) {
-            let claim = Claim { members: attempt.route.members(), cost: attempt.cost, asked: attempt.asked, due: attempt.due };
+            let claim =
+                Claim { members: attempt.route.members(), cost: attempt.cost, asked: attempt.asked, due: attempt.due };
             match self.memory.claim(now, &claim) {
                 Err(wait) => self.schedule.must_wait(&attempt, wait),
                 Ok(grant) => {
@@ -167,6 +169,28 @@ impl Engine {
             memory.pin(&route);
             pending.route = route;
         }
+    }
+
+    /// What holds for a request's retries: of the host, or where a narrower scope or its caller says more, that.
+    pub(crate) fn retry_limits(&self, members: &[Member], host: ScopeId) -> Limits {
+        let mut limits = Limits::clone(self.memory.cell(host).limits());
+        for member in members.iter().rev() {
+            let own = self.memory.cell(member.scope).limits();
+            let says = |field| own.source(field).is_some();
+            if says("retries") {
+                limits.retries = own.retries;
+            }
+            if says("retry_after_limit") {
+                limits.retry_after_limit = own.retry_after_limit;
+            }
+            if says("retry_unsafe_503") {
+                limits.retry_unsafe_503 = own.retry_unsafe_503;
+            }
+            if says("retry_statuses") {
+                limits.retry_statuses.clone_from(&own.retry_statuses);
+            }
+        }
+        limits
     }
 
     /// Why a waiting request waits.

@@ -15,7 +15,7 @@
 //!     let (status, headers) = send(&url).await;
 //!     match permit.settle(&Answer::response(status, &headers)) {
 //!         Settled::Retry(waiting) => permit = waiting.await?, // refused: again, ahead of later arrivals
-//!         Settled::Done | Settled::GiveUp(_) => break status,
+//!         _ => break status,
 //!     }
 //! };
 //! assert_eq!(answer, 200);
@@ -23,12 +23,34 @@
 //! ```
 //!
 //! The constructor says what the rate covers: [`Builder::local`] is this process alone.
+//!
+//! A client needs none of that by hand: the modules `tower` (feature `tower`) and `reqwest` (feature `reqwest`) wrap one.
+//!
+//! # Metrics
+//!
+//! With the feature `metrics` the following is told to the `metrics` facade. No label names a host, so that their number
+//! stays small; what is known of each host is in [`HostState`] ([`Pacer::hosts`], [`Pacer::explain`]).
+//!
+//! | name | kind | labels | what |
+//! |---|---|---|---|
+//! | `comity_starts_total` | counter | | requests let start, retries included |
+//! | `comity_wait_seconds` | histogram | | from being asked for to that start |
+//! | `comity_refusals_total` | counter | `advice`: `given`, `none` | refusals, by whether they said for how long |
+//! | `comity_refusal_wait_seconds` | histogram | | the waits they asked for |
+//! | `comity_retries_total` | counter | | requests that went back into their queue |
+//! | `comity_give_ups_total` | counter | `why`: `asked_too_long`, `no_retries_left`, `not_replayable` | requests that ended with a refusal |
+//! | `comity_no_answers_total` | counter | `why`: `resolve`, `connect`, `timed_out`, `reset` | attempts without an answer |
+//! | `comity_late_starts_total` | counter | | starts given up because they would have been used too late |
+//! | `comity_queue_timeouts_total` | counter | | requests that waited as long as their caller wanted to |
 
 mod answer;
 mod ask;
 pub mod clock;
 #[cfg(feature = "config")]
 pub mod config;
+mod counted;
+#[cfg(any(feature = "tower", feature = "reqwest"))]
+mod door;
 mod engine;
 mod error;
 mod event;

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use comity_core::limits::all::Cells;
-use comity_core::limits::{Limits, Part, Partial, Wait};
-use comity_core::schedule::{Attempted, GiveUp, Ticket, Verdict, verdict};
+use comity_core::limits::{Limits, Part, Partial, Source, Wait};
+use comity_core::schedule::{Attempted, Ticket, Verdict, verdict};
 use comity_core::scope::{Pattern, Rules, RulesBuilder};
+use comity_core::signal::Signal;
 use comity_core::time::Instant;
 use comity_store::{Memory, MemorySettings, OwnLimits, RouteError, Store};
 use parking_lot::Mutex;
@@ -17,6 +18,7 @@ use url::Url;
 use crate::answer::Answer;
 use crate::ask::{Ask, RequestKind};
 use crate::clock::{self, Clock};
+use crate::counted;
 use crate::engine::{Engine, Owner, Pending, Request, Started};
 use crate::error::{AcquireError, Delay};
 use crate::event::{Event, EventKind, Events, since_start};
@@ -118,7 +120,8 @@ impl Pacer {
     /// from the last start under it; what was learned is shared by all (T5). Equal limits are one set.
     #[must_use]
     pub fn with_limits(&self, limits: &Partial) -> Self {
-        let limits = limits.over(&Limits::none());
+        let limits =
+            Partial { source: Some(Source::Person("its caller".into())), ..limits.clone() }.over(&Limits::none());
         let own = self.inner.engine.lock().set_of(Limits { policy: comity_core::policy::Policy::Off, ..limits });
         Self { inner: Arc::clone(&self.inner), own: Some(own) }
     }
@@ -338,7 +341,10 @@ impl Inner {
         let now = self.clock.now();
         let begin = self.engine.lock().memory.begin(now, held.route.members(), &mut held.grant);
         match begin {
-            comity_core::limits::all::Begin::TooLate => Begin::TooLate,
+            comity_core::limits::all::Begin::TooLate => {
+                counted::too_late();
+                Begin::TooLate
+            }
             _ => Begin::Go,
         }
     }
@@ -423,17 +429,14 @@ impl Inner {
         let decided = if signal.authoritative.refusal.is_none() && signal.status.is_some_and(|status| status < 500) {
             Verdict::Done
         } else {
-            let limits = Arc::clone(engine.memory.cell(members[0].scope).limits());
-            verdict(&limits, &signal, held.request.replay, held.request.attempted)
+            verdict(&engine.retry_limits(members, taught.scope), &signal, held.request.replay, held.request.attempted)
         };
-        self.settled_event(&engine, now, &held, &signal);
+        self.settled_event(&engine, now, &held, answer, &signal);
         let settled = match decided {
             Verdict::Done => Settled::Done,
             Verdict::GiveUp(why) => {
-                tracing::debug!(why = ?why, status = signal.status, "a refused request gives up");
-                if matches!(why, GiveUp::AskedTooLong(_)) {
-                    comity_core::limits::all::gave_up(&mut engine.memory, members);
-                }
+                counted::gave_up(why);
+                tracing::debug!(why = %why, status = signal.status, "a refused request gives up");
                 Settled::GiveUp(why)
             }
             Verdict::Retry { after } => {
@@ -556,28 +559,25 @@ impl Inner {
     }
 
     fn sent(&self, held: &Held) {
-        #[cfg(feature = "metrics")]
-        {
-            metrics::counter!("comity_starts_total").increment(1);
-            metrics::histogram!("comity_wait_seconds")
-                .record(held.grant.start.since(held.request.queued).as_secs_f64());
-        }
+        let waited = held.grant.start.since(held.request.queued);
+        counted::started(waited);
         if self.events.receiver_count() > 0 {
             let name = Self::host_name(&self.engine.lock(), held);
-            let waited = held.grant.start.since(held.request.queued);
             let attempt = held.request.attempted.attempts;
             self.emit(held.grant.start, &name, held.request.place, EventKind::Sent { attempt, waited });
         }
     }
 
-    fn settled_event(&self, engine: &Engine, now: Instant, held: &Held, signal: &comity_core::signal::Signal) {
+    fn settled_event(&self, engine: &Engine, now: Instant, held: &Held, answer: &Answer<'_>, signal: &Signal) {
         let refused = signal.authoritative.refusal.is_some();
-        #[cfg(feature = "metrics")]
+        counted::settled(signal);
         if refused {
-            metrics::counter!("comity_refusals_total").increment(1);
-        }
-        if refused {
-            tracing::debug!(host = %Self::host_name(engine, held), signal = ?signal.authoritative, "refused");
+            tracing::debug!(
+                host = %Self::host_name(engine, held),
+                retry_after = ?answer.retry_after(),
+                signal = ?signal.authoritative,
+                "refused"
+            );
         }
         if self.events.receiver_count() > 0 {
             let name = Self::host_name(engine, held);
@@ -586,8 +586,7 @@ impl Inner {
     }
 
     fn retrying_event(&self, engine: &Engine, now: Instant, held: &Held) {
-        #[cfg(feature = "metrics")]
-        metrics::counter!("comity_retries_total").increment(1);
+        counted::retried();
         if self.events.receiver_count() > 0 {
             let name = Self::host_name(engine, held);
             let attempts = held.request.attempted.attempts;

@@ -13,6 +13,7 @@ use comity_core::time::Instant;
 use tokio::sync::oneshot;
 
 use crate::answer::Answer;
+use crate::counted;
 use crate::engine::Request;
 use crate::error::AcquireError;
 use crate::line::InLine;
@@ -191,6 +192,7 @@ impl Future for Waiting {
             if let Ok(permit) = self.permit.try_recv() {
                 return Poll::Ready(Ok(permit));
             }
+            counted::queue_timed_out();
             return Poll::Ready(Err(match delay {
                 Some(delay) => AcquireError::QueueTimeout { waited: span, delay },
                 None => AcquireError::Closed,

@@ -14,7 +14,7 @@ mod said;
 mod window;
 
 pub use cell::{Cell, Tally};
-pub use gcra::{Gcra, late_by};
+pub use gcra::{Gcra, credit, late_by};
 pub use pause::Pause;
 pub use quota::AdvertisedQuota;
 pub use route::{Member, Part, Route, ScopeId};

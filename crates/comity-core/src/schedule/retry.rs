@@ -82,5 +82,17 @@ pub fn verdict(limits: &Limits, signal: &Signal, replay: Replay, attempted: Atte
     Verdict::Done
 }
 
+impl core::fmt::Display for GiveUp {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::AskedTooLong(wait) => {
+                write!(f, "the server asks for a wait of {wait:?}, longer than `retry_after_limit`")
+            }
+            Self::NoRetriesLeft => f.write_str("refused as often as `retries` allows"),
+            Self::NotReplayable => f.write_str("refused, and a request like this is not sent twice"),
+        }
+    }
+}
+
 /// What a retry waits where nobody said for how long.
 const FALLBACK: Duration = Duration::from_secs(1);
