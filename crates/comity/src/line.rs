@@ -17,7 +17,7 @@ use crate::permit::Permit;
 ///
 /// The scheduler pushes requests with a tag and asks [`Line::next`] whose turn it is; a start is only ever charged when it
 /// asks, so a scheduler that is busy loses no slot. A refused request comes back by itself under its tag
-/// ([`Settled::Requeued`](crate::Settled::Requeued)).
+/// ([`Settled::Requeued`](crate::Settled::Requeued(_))).
 #[derive(Debug)]
 pub struct Line {
     pacer: Pacer,

@@ -17,7 +17,7 @@ use crate::world::{
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
-    /// In any window at most burst + (w + late_by) ÷ interval starts, for a host and its group at once, however late the
+    /// In any window at most burst + (w + credit) ÷ interval starts, for a host and its group at once, however late the
     /// timers are.
     #[test]
     fn p_envelope_over_the_whole_path(seed in any::<u64>(), intervals in [1u32..400, 1u32..400, 1u32..150], bursts in [1u32..6, 1u32..6, 1u32..6]) {
@@ -39,7 +39,7 @@ proptest! {
             let starts: Vec<Instant> = world.starts.iter()
                 .filter(|start| crate::world::falls_under(&start.route, ScopeId(scope))).map(|start| start.at).collect();
             let n = scope as usize;
-            assert_envelope(&starts, MS * intervals[n], bursts[n], comity_core::limits::late_by(MS * intervals[n]));
+            assert_envelope(&starts, MS * intervals[n], bursts[n], comity_core::limits::credit(MS * intervals[n]));
         }
     }
 

@@ -182,7 +182,7 @@ async fn c19_a_waiting_request_holds_no_worker() {
             let host = pages[tag as usize];
             if host == 7 && !paused {
                 paused = true;
-                assert!(matches!(refused(permit, 503, Some("60")), Settled::Requeued));
+                assert!(matches!(refused(permit, 503, Some("60")), Settled::Requeued(_)));
                 continue;
             }
             left -= 1;
