@@ -2,7 +2,12 @@
 //!
 //! `cargo bench -p comity --bench decide`
 
-#![expect(clippy::disallowed_methods, clippy::print_stdout, reason = "a benchmark reads the clock and prints")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a benchmark reads the clock and prints"
+)]
 
 use std::hint::black_box;
 use std::num::NonZeroU32;
@@ -48,14 +53,21 @@ fn timed(threads: usize, rounds: usize, hosts: usize, work: impl Fn(usize) + Syn
 
 fn main() {
     let rounds = 1_000_000;
-    println!("ns an operation: comity acquire + settle (spacing, in flight, pause, quota, policy) beside governor's keyed check");
+    println!(
+        "ns an operation: comity acquire + settle (spacing, in flight, pause, quota, policy) beside governor's keyed check"
+    );
     println!("{:>9} {:>7} {:>10} {:>10} {:>7}", "hosts", "threads", "comity", "governor", "ratio");
     for hosts in [1usize, 1_000, 1_000_000] {
         let names: Vec<String> = (0..hosts).map(|n| format!("host-{n}.example")).collect();
         let urls: Vec<Url> = names.iter().map(|name| Url::parse(&format!("http://{name}/page")).unwrap()).collect();
         let before = resident();
-        let limits = Partial { interval: Some(std::time::Duration::from_nanos(1)), burst: NonZeroU32::new(1_000_000), ..Partial::default() };
-        let pacer = Pacer::builder(Profile::Api).template(Partial { policy: Some(Policy::refusal()), ..limits }).local();
+        let limits = Partial {
+            interval: Some(std::time::Duration::from_nanos(1)),
+            burst: NonZeroU32::new(1_000_000),
+            ..Partial::default()
+        };
+        let pacer =
+            Pacer::builder(Profile::Api).template(Partial { policy: Some(Policy::refusal()), ..limits }).local();
         let headers = HeaderMap::new();
         let once = |n: usize| {
             let permit = pacer.try_acquire(&urls[n]).unwrap().unwrap();
@@ -81,7 +93,11 @@ fn main() {
             println!("{hosts:>9} {threads:>7} {:>10.0} {:>10.0} {:>7.2}", best.0, best.1, best.0 / best.1);
         }
         if hosts >= 1000 {
-            println!("{hosts:>9} idle hosts: {} bytes each, of which {} are its name", bytes / hosts, "host-500000.example".len());
+            println!(
+                "{hosts:>9} idle hosts: {} bytes each, of which {} are its name",
+                bytes / hosts,
+                "host-500000.example".len()
+            );
         }
     }
 }

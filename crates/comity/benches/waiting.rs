@@ -94,7 +94,8 @@ fn governor() -> Outcome {
     let clock = Counting::default();
     let read = Arc::clone(&clock.read);
     let hosts: HashMapStateStore<&'static str> = HashMapStateStore::default();
-    let limiter = Arc::new(RateLimiter::<_, _, _, NoOpMiddleware<<Counting as Clock>::Instant>>::new(quota, hosts, clock));
+    let limiter =
+        Arc::new(RateLimiter::<_, _, _, NoOpMiddleware<<Counting as Clock>::Instant>>::new(quota, hosts, clock));
     let mut outcome = run(move || {
         let limiter = Arc::clone(&limiter);
         async move { limiter.until_key_ready(&"one.example").await }

@@ -40,9 +40,7 @@ impl<'a> Answer<'a> {
 
     pub(crate) fn signal(&self, reading: &Reading, received: impl FnOnce() -> Wall) -> Signal {
         match &self.what {
-            What::Response(status, headers) => {
-                signal::read(*status, Fields::of(headers), received(), reading)
-            }
+            What::Response(status, headers) => signal::read(*status, Fields::of(headers), received(), reading),
             What::None(why) => Signal::no_answer(*why),
         }
     }

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use comity_core::limits::all::Grant;
 use comity_core::limits::all::Cells;
+use comity_core::limits::all::Grant;
 use comity_core::limits::{Limits, Member, Route, ScopeId, Wait};
 use comity_core::schedule::{Attempted, Replay, Schedule, Ticket, Waiting};
 use comity_core::scope::{Rules, Target};

@@ -15,7 +15,7 @@
 //!     let (status, headers) = send(&url).await;
 //!     match permit.settle(&Answer::response(status, &headers)) {
 //!         Settled::Retry(waiting) => permit = waiting.await?, // refused: again, ahead of later arrivals
-//!         Settled::Done | Settled::GiveUp(_) => break status,
+//!         _ => break status,
 //!     }
 //! };
 //! assert_eq!(answer, 200);

@@ -120,7 +120,8 @@ impl Pacer {
     /// from the last start under it; what was learned is shared by all (T5). Equal limits are one set.
     #[must_use]
     pub fn with_limits(&self, limits: &Partial) -> Self {
-        let limits = Partial { source: Some(Source::Person("its caller".into())), ..limits.clone() }.over(&Limits::none());
+        let limits =
+            Partial { source: Some(Source::Person("its caller".into())), ..limits.clone() }.over(&Limits::none());
         let own = self.inner.engine.lock().set_of(Limits { policy: comity_core::policy::Policy::Off, ..limits });
         Self { inner: Arc::clone(&self.inner), own: Some(own) }
     }

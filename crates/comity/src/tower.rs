@@ -153,11 +153,7 @@ where
 }
 
 /// One request's way, from its turn to its response. The service is a clone nobody else uses, made ready before each call.
-async fn visit<S, R, B, T>(
-    mut service: S,
-    layer: PacerLayer<R>,
-    request: Request<B>,
-) -> Result<Response<T>, PacedError>
+async fn visit<S, R, B, T>(mut service: S, layer: PacerLayer<R>, request: Request<B>) -> Result<Response<T>, PacedError>
 where
     S: Service<Request<B>, Response = Response<T>>,
     S::Error: Into<BoxError>,

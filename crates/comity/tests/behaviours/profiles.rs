@@ -29,8 +29,13 @@ async fn p2_only_navigations_are_paced_by_the_browse_profile() {
 
 #[tokio::test(start_paused = true)]
 async fn p3_loopback_is_exempt_by_the_name_asked_for_unless_a_person_wrote_limits() {
-    let local =
-        ["http://localhost:8080/", "http://app.localhost/", "http://127.0.0.1/", "http://127.9.9.9/", "http://[::1]:81/"];
+    let local = [
+        "http://localhost:8080/",
+        "http://app.localhost/",
+        "http://127.0.0.1/",
+        "http://127.9.9.9/",
+        "http://[::1]:81/",
+    ];
     let builder = Pacer::builder(Profile::Crawl).presets().unwrap();
     let (default, paced) = (builder.local(), builder.clone().pace_loopback(true).local());
     for page in local {

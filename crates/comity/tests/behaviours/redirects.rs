@@ -95,9 +95,9 @@ async fn d06_a_chain_needs_one_place_at_a_time() {
 
 #[tokio::test]
 async fn a_redirect_keeps_or_drops_method_and_body_as_rfc_9110_says() {
-    let host = [301, 302, 303, 307, 308].into_iter().fold(Host::new(), |host, status| {
-        host.redirect(&format!("/{status}"), status, &format!("/to/{status}"))
-    });
+    let host = [301, 302, 303, 307, 308]
+        .into_iter()
+        .fold(Host::new(), |host, status| host.redirect(&format!("/{status}"), status, &format!("/to/{status}")));
     let far_end = FarEnd::start(World::new().host("a.example", host)).unwrap();
     let client = client(&far_end, Partial { policy: Some(Policy::Off), ..Partial::default() });
     for (method, status, expected) in [
@@ -149,14 +149,18 @@ async fn a_redirect_takes_no_secret_to_another_host() {
     below.insert("authorization", HeaderValue::from_static("secret"));
     let client = PacedClient::new(builder(&far_end).default_headers(below), Pacer::local(Profile::Api)).unwrap();
     let error = client.get(far_end.url("a.example", "/from/1")).await.unwrap_err();
-    assert!(matches!(&error, Error::Redirect { why: NotFollowed::Secret(name), .. } if name == "authorization"), "{error}");
+    assert!(
+        matches!(&error, Error::Redirect { why: NotFollowed::Secret(name), .. } if name == "authorization"),
+        "{error}"
+    );
     assert_eq!(far_end.arrivals().len(), 1);
 }
 
 #[tokio::test]
 async fn ten_redirects_are_followed_and_none_away_from_http() {
     let host = (0..20).fold(Host::new(), |host, n| host.redirect(&format!("/{n}"), 302, &format!("/{}", n + 1)));
-    let host = host.redirect("/away", 302, "ftp://a.example/").redirect("/lost", 302, "http://[").page("/20", Reply::ok(""));
+    let host =
+        host.redirect("/away", 302, "ftp://a.example/").redirect("/lost", 302, "http://[").page("/20", Reply::ok(""));
     let far_end = FarEnd::start(World::new().host("a.example", host)).unwrap();
     let client = client(&far_end, Partial { policy: Some(Policy::Off), ..Partial::default() });
     let get = |path: &str| client.get(far_end.url("a.example", path));
@@ -171,7 +175,8 @@ async fn ten_redirects_are_followed_and_none_away_from_http() {
 
 #[tokio::test]
 async fn t10_a_refusal_is_retried_through_the_queue_and_told_of() {
-    let busy = Host::new().respond(|_: &Arrival, nth| (nth == 0).then(|| Reply::status(503).header("retry-after", "0.4")));
+    let busy =
+        Host::new().respond(|_: &Arrival, nth| (nth == 0).then(|| Reply::status(503).header("retry-after", "0.4")));
     let run = async |retries: u32| {
         let far_end = FarEnd::start(World::new().host("a.example", busy.clone())).unwrap();
         let client = client(&far_end, Partial { retries: Some(retries), ..Partial::default() });

@@ -71,10 +71,9 @@ async fn c16_every_request_of_any_kind_is_spaced() {
 
 #[tokio::test]
 async fn p3_a_name_is_paced_although_it_is_served_on_loopback() {
-    let pacer = Pacer::builder(Profile::Api).template(Partial::default()).rule(
-        comity::Pattern::parse("a.example").unwrap(),
-        fixed(200),
-    );
+    let pacer = Pacer::builder(Profile::Api)
+        .template(Partial::default())
+        .rule(comity::Pattern::parse("a.example").unwrap(), fixed(200));
     let run = async |name: &str| {
         let far_end = FarEnd::start(World::new().default_host(Host::new())).unwrap();
         get_all(&paced(&far_end, &pacer.local()), (0..4).map(|_| far_end.url(name, "/"))).await;
@@ -157,7 +156,8 @@ async fn d17_what_is_sent_again_hangs_on_the_method_and_the_failure() {
     );
     let sent = async |limits: Partial, method: Method, path: &str, retries: Option<u32>| {
         far_end.clear();
-        let client = paced(&far_end, &Pacer::builder(Profile::Api).template(Partial { retries: Some(1), ..limits }).local());
+        let client =
+            paced(&far_end, &Pacer::builder(Profile::Api).template(Partial { retries: Some(1), ..limits }).local());
         let options = Options { retries, ..Options::default() };
         let _ = send(&client, method, far_end.url("a.example", path), options).await;
         far_end.arrivals().len()

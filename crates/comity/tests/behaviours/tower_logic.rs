@@ -50,7 +50,7 @@ impl Service<Request<&'static str>> for Strict {
     fn call(&mut self, _: Request<&'static str>) -> Self::Future {
         assert!(std::mem::take(&mut self.ready), "called without being ready");
         let nth = self.calls.fetch_add(1, Ordering::SeqCst);
-        std::future::ready(answered(if nth % 2 == 0 { 503 } else { 200 }))
+        std::future::ready(answered(if nth.is_multiple_of(2) { 503 } else { 200 }))
     }
 }
 
@@ -189,7 +189,8 @@ async fn options_reach_the_pacer() {
 #[tokio::test(start_paused = true)]
 async fn an_error_of_the_client_is_no_answer_and_comes_through() {
     let kinds = Arc::new(AtomicUsize::new(0));
-    let fails = service_fn(|_: Request<&'static str>| async { Err::<Response<()>, BoxError>("broken pipe dream".into()) });
+    let fails =
+        service_fn(|_: Request<&'static str>| async { Err::<Response<()>, BoxError>("broken pipe dream".into()) });
     let told = Arc::clone(&kinds);
     let pacer = Pacer::builder(Profile::Api).template(places(1)).local();
     let client = PacerLayer::new(pacer.clone())
