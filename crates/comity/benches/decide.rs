@@ -2,7 +2,12 @@
 //!
 //! `cargo bench -p comity --bench decide`
 
-#![expect(clippy::disallowed_methods, clippy::print_stdout, reason = "a benchmark reads the clock and prints")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a benchmark reads the clock and prints"
+)]
 
 use std::hint::black_box;
 use std::num::NonZeroU32;

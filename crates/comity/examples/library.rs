@@ -49,3 +49,8 @@ async fn send(url: &Url, attempt: u32) -> (u16, HeaderMap) {
     }
     (200, headers)
 }
+
+#[test]
+fn it_runs() {
+    main().unwrap();
+}

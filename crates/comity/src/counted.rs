@@ -84,7 +84,12 @@ mod tests {
     fn every_name_counted_is_documented_and_no_other() {
         let names = |text: &str, before: &str| -> std::collections::BTreeSet<String> {
             let name = |rest: &str| rest.split(|c: char| c != '_' && !c.is_ascii_lowercase()).next().map(str::to_owned);
-            text.split(before).skip(1).filter_map(name).map(|rest| format!("comity_{rest}")).collect()
+            text.split(before)
+                .skip(1)
+                .filter_map(name)
+                .filter(|rest| !rest.is_empty())
+                .map(|rest| format!("comity_{rest}"))
+                .collect()
         };
         let counted = names(include_str!("counted.rs"), "!(\"comity_");
         let documented = names(include_str!("lib.rs"), "//! | `comity_");

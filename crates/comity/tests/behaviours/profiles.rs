@@ -1,11 +1,8 @@
-//! What the profiles and modes mean (P3, P10, P12, C11).
+//! What the profiles and modes mean (P2, P3, P10, C11).
 
-use std::sync::{Arc, Mutex};
+use comity::{Ask, Pacer, Partial, Policy, Profile, RequestKind};
 
-use comity::{Ask, EventKind, Pacer, Partial, Policy, Profile, RequestKind};
-use tracing::span;
-
-use crate::support::{about, fixed, gaps, ms, refused, served, starts, url, waiter};
+use crate::support::{about, fixed, gaps, ms, refused, served, starts, url};
 
 /// How many of ten requests start at once.
 fn at_once(pacer: &Pacer, page: &str) -> usize {
@@ -94,31 +91,6 @@ async fn p10_no_policy_goes_faster_than_what_a_person_set() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn p12_one_notice_a_host_the_first_time_it_is_delayed() {
-    let notices = Notices::default();
-    let _guard = tracing::subscriber::set_default(notices.clone());
-    let pacer = Pacer::builder(Profile::Api).template(fixed(1000)).local();
-    let mut events = pacer.events();
-    for page in ["http://a.example/", "http://b.example/1", "http://b.example/2"] {
-        served(pacer.acquire(&url(page)).await.unwrap());
-    }
-    for page in ["http://a.example/", "http://a.example/", "http://b.example/"] {
-        served(waiter(&pacer, page).await.await.unwrap().unwrap());
-    }
-    let mut told = Vec::new();
-    while let Some(event) = events.try_next() {
-        if let EventKind::FirstDelay { delay } = event.kind {
-            assert!(delay.to_string().contains("interval 1s"), "{delay}");
-            told.push(event.host);
-        }
-    }
-    assert_eq!(told, ["b.example", "a.example"]);
-    let notices = notices.0.lock().unwrap();
-    assert_eq!(notices.len(), 2, "{notices:?}");
-    assert!(notices[0].contains("b.example") && notices[1].contains("a.example"), "{notices:?}");
-}
-
-#[tokio::test(start_paused = true)]
 async fn c11_a_template_is_per_host_a_group_and_the_star_are_shared() {
     let hosts = ["http://a.example.org/", "http://b.example.org/", "http://example.org/"];
     for (table, expected) in [("[default]", 6), ("[limits.\"*\"]", 2), ("[limits.\"*.example.org\"]", 2)] {
@@ -133,38 +105,4 @@ async fn c11_a_template_is_per_host_a_group_and_the_star_are_shared() {
         let told = pacer.explain(&url(hosts[0])).unwrap().to_string();
         assert!(told.contains(&format!("in_flight = 2  ({table})")), "{told}");
     }
-}
-
-/// Takes down what is said at the level of notices.
-#[derive(Clone, Default)]
-struct Notices(Arc<Mutex<Vec<String>>>);
-
-impl tracing::Subscriber for Notices {
-    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
-        *metadata.level() <= tracing::Level::INFO && metadata.target().starts_with("comity")
-    }
-
-    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
-        span::Id::from_u64(1)
-    }
-
-    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
-
-    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
-
-    fn event(&self, event: &tracing::Event<'_>) {
-        struct Text(String);
-        impl tracing::field::Visit for Text {
-            fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
-                self.0 += &format!("{field}={value:?} ");
-            }
-        }
-        let mut text = Text(String::new());
-        event.record(&mut text);
-        self.0.lock().unwrap().push(text.0);
-    }
-
-    fn enter(&self, _: &span::Id) {}
-
-    fn exit(&self, _: &span::Id) {}
 }

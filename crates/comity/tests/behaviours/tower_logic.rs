@@ -50,7 +50,7 @@ impl Service<Request<&'static str>> for Strict {
     fn call(&mut self, _: Request<&'static str>) -> Self::Future {
         assert!(std::mem::take(&mut self.ready), "called without being ready");
         let nth = self.calls.fetch_add(1, Ordering::SeqCst);
-        std::future::ready(answered(if nth % 2 == 0 { 503 } else { 200 }))
+        std::future::ready(answered(if nth.is_multiple_of(2) { 503 } else { 200 }))
     }
 }
 
