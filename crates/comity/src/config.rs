@@ -131,7 +131,7 @@ struct Match {
 enum Text {
     Whole(i64),
     Real(f64),
-    Text(String),
+    Words(String),
 }
 
 impl Text {
@@ -139,7 +139,7 @@ impl Text {
         match self {
             Self::Whole(n) => n.to_string(),
             Self::Real(n) => n.to_string(),
-            Self::Text(text) => text.clone(),
+            Self::Words(text) => text.clone(),
         }
     }
 }

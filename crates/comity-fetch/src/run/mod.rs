@@ -17,7 +17,7 @@ use comity::Pacer;
 use crate::client::Client;
 use crate::keep::{KeepError, Kept, Report};
 use crate::list::List;
-use crate::request::Requests;
+use crate::request::{Requests, SaveError};
 
 /// Everything a run needs.
 pub struct Fetch {
@@ -59,6 +59,9 @@ pub enum FetchError {
     /// An output cannot be written.
     #[error(transparent)]
     Keep(#[from] KeepError),
+    /// The cookie jar cannot be written.
+    #[error(transparent)]
+    Cookies(#[from] SaveError),
 }
 
 impl Fetch {

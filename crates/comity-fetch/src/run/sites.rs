@@ -5,7 +5,6 @@ use std::hash::BuildHasher;
 use hashbrown::HashTable;
 use url::Url;
 
-use super::job::Job;
 use crate::keep::Timestamp;
 use crate::list::List;
 use crate::robots::Robots;
@@ -36,8 +35,6 @@ pub(super) struct Site {
     pub(super) robots: RobotsState,
     pub(super) opened: bool,
     pub(super) trouble: Option<Box<Trouble>>,
-    /// Redirects that wait for its robots.txt.
-    pub(super) visitors: Option<Box<Vec<Box<Job>>>>,
 }
 
 /// What is known of a site's robots.txt.
@@ -67,7 +64,7 @@ pub(super) struct Trouble {
 impl Sites {
     /// Sorts the URLs of a list for which `wanted` holds.
     pub(super) fn of(list: &List, mut wanted: impl FnMut(u32) -> bool) -> Self {
-        let len = u32::try_from(list.len()).unwrap_or(u32::MAX);
+        let len = list.len();
         let mut sites = Self {
             sites: Vec::new(),
             next: vec![NONE; len as usize],
@@ -150,7 +147,6 @@ impl Sites {
             robots: RobotsState::Unknown,
             opened: false,
             trouble: None,
-            visitors: None,
         });
         let id = (self.sites.len() - 1) as u32;
         let (sites, origins, hasher) = (&self.sites, &self.origins, &self.hasher);

@@ -31,6 +31,8 @@ pub(super) struct Run<'a> {
     queued: HashMap<u64, Queued, foldhash::fast::RandomState>,
     /// Permits for jobs whose last attempt has not reported yet.
     early: HashMap<u64, Permit, foldhash::fast::RandomState>,
+    /// Redirects that wait for the robots.txt of the site they lead to.
+    visitors: HashMap<SiteId, Vec<Box<Job>>, foldhash::fast::RandomState>,
     attempts: JoinSet<()>,
     active: usize,
     reports: mpsc::UnboundedSender<Message>,
@@ -70,6 +72,7 @@ impl<'a> Run<'a> {
             fresh: 0,
             queued: HashMap::default(),
             early: HashMap::default(),
+            visitors: HashMap::default(),
             attempts: JoinSet::new(),
             active: 0,
             reports,
@@ -295,7 +298,7 @@ impl<'a> Run<'a> {
 
     /// A robots.txt goes in the place of the first URL that waits for it.
     fn place_of(&self, site: SiteId) -> Option<u64> {
-        let visitor = || match self.sites.get(site).visitors.as_ref()?.first()?.tag {
+        let visitor = || match self.visitors.get(&site)?.first()?.tag {
             Tag::Page(index) => Some(index),
             Tag::Robots(_) => None,
         };
@@ -370,11 +373,10 @@ impl<'a> Run<'a> {
         match self.sites.get(site).robots {
             RobotsState::Known(..) if self.may_ask(&job) => self.push(job, None),
             RobotsState::Known(..) => self.note(disallowed(&job)),
-            RobotsState::Asked(_) => self.sites.get_mut(site).visitors.get_or_insert_default().push(job),
+            RobotsState::Asked(_) => self.visitors.entry(site).or_default().push(job),
             RobotsState::Unknown => {
-                let state = self.sites.get_mut(site);
-                state.opened = true;
-                state.visitors.get_or_insert_default().push(job);
+                self.sites.get_mut(site).opened = true;
+                self.visitors.entry(site).or_default().push(job);
                 self.ask_robots(site, None);
             }
         }
@@ -400,7 +402,7 @@ impl<'a> Run<'a> {
                     let _ = self.pacer.set_crawl_delay(&origin, delay.min(self.options.crawl_delay_limit));
                 }
                 self.push_next(site);
-                for visitor in self.sites.get_mut(site).visitors.take().map(|v| *v).unwrap_or_default() {
+                for visitor in self.visitors.remove(&site).unwrap_or_default() {
                     self.visit(visitor);
                 }
             }
@@ -412,6 +414,7 @@ impl<'a> Run<'a> {
                 } else {
                     let reason = format!("robots.txt could not be read: {why}");
                     let outcome = if sent == Sent::NoAnswer { Outcome::Failed } else { Outcome::NotChecked };
+                    self.observer.notice(&format!("{}: {reason}", self.sites.origin(&self.context.list, site)));
                     self.leave(site, outcome, &reason);
                 }
             }
@@ -468,6 +471,7 @@ impl<'a> Run<'a> {
             }
         };
         if let Some((outcome, reason)) = reason {
+            self.observer.notice(&format!("{}: given up: {reason}", self.sites.origin(&self.context.list, site)));
             self.leave(site, outcome, &reason);
         }
     }
@@ -483,7 +487,7 @@ impl<'a> Run<'a> {
                 self.end(&job, outcome, reason);
             }
         }
-        for job in self.sites.get_mut(site).visitors.take().map(|v| *v).unwrap_or_default() {
+        for job in self.visitors.remove(&site).unwrap_or_default() {
             self.end(&job, outcome, reason);
         }
         while let Some(index) = self.sites.pop(site) {
@@ -551,22 +555,25 @@ impl<'a> Run<'a> {
     fn status(&self) -> Status {
         let mut waiting: Vec<&Queued> =
             self.queued.values().filter(|queued| queued.place.is_some()).take(MOST_LOOKED_AT).collect();
-        waiting.sort_by_key(|queued| std::cmp::Reverse(self.sites.get(queued.job.site).left));
-        waiting.truncate(SLOWEST);
-        let slowest = waiting
-            .into_iter()
-            .filter_map(|queued| {
-                let delay = self.line.delay(queued.place?)?;
-                let host = queued.job.url.host_str().unwrap_or_default().to_owned();
-                let because = if delay.scope == host {
-                    delay.because.to_string()
-                } else {
-                    format!("{} {}", delay.scope, delay.because)
-                };
-                let left = self.sites.get(queued.job.site).left + 1;
-                Some(HostLine { host, left, because, wait: delay.wait })
-            })
-            .collect();
+        waiting.sort_by_key(|queued| (std::cmp::Reverse(self.sites.get(queued.job.site).left), queued.job.tag.number()));
+        let mut slowest: Vec<HostLine> = Vec::new();
+        for queued in waiting {
+            let host = queued.job.url.host_str().unwrap_or_default();
+            if slowest.iter().any(|line| line.host == host) {
+                continue;
+            }
+            let Some(delay) = queued.place.and_then(|place| self.line.delay(place)) else { continue };
+            let because = if delay.scope == host {
+                delay.because.to_string()
+            } else {
+                format!("{} {}", delay.scope, delay.because)
+            };
+            let left = self.sites.get(queued.job.site).left + 1;
+            slowest.push(HostLine { host: host.to_owned(), left, because, wait: delay.wait });
+            if slowest.len() == SLOWEST {
+                break;
+            }
+        }
         Status {
             total: self.total,
             counts: *self.tally.totals(),
@@ -606,6 +613,11 @@ impl<'a> Run<'a> {
         let status = self.status();
         self.observer.status(&status);
         self.context.kept.close()?;
+        self.context.requests.save_cookies()?;
+        let dropped = self.context.requests.cookies_dropped();
+        if dropped > 0 {
+            self.observer.notice(&format!("{dropped} cookies were refused: too long, or too many of one site"));
+        }
         Ok(End { report: self.tally.report(self.started, now()), stopped })
     }
 }
