@@ -1,5 +1,7 @@
 //! One notice a host (P12). It has a program to itself: which of tracing's callsites are on is decided for all threads.
 
+#![expect(clippy::unwrap_used, reason = "a test says so by failing")]
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
