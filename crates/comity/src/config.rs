@@ -26,7 +26,7 @@ use comity_core::scope::{Pattern, PatternError, Site};
 use comity_core::signal::{HeaderMatch, Reading};
 use serde::Deserialize;
 
-use crate::pacer::Builder;
+use crate::builder::Builder;
 use crate::profile::Profile;
 
 /// What a configuration file says.

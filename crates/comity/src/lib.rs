@@ -45,16 +45,19 @@
 
 mod answer;
 mod ask;
+mod builder;
 pub mod clock;
 #[cfg(feature = "config")]
 pub mod config;
 mod counted;
 #[cfg(any(feature = "tower", feature = "reqwest"))]
 mod door;
+mod driver;
 mod engine;
 mod error;
 mod event;
 mod explain;
+mod inner;
 mod line;
 mod pacer;
 mod permit;
@@ -63,11 +66,13 @@ pub mod presets;
 mod profile;
 #[cfg(feature = "reqwest")]
 pub mod reqwest;
+mod telling;
 #[cfg(feature = "tower")]
 pub mod tower;
 
 pub use answer::Answer;
 pub use ask::{Ask, RequestKind};
+pub use builder::Builder;
 pub use comity_core::limits::{Because, Limits, Partial, Source, Window, read_rate, read_span};
 pub use comity_core::policy::{AimdSettings, Policy};
 pub use comity_core::schedule::{GiveUp, Replay};
@@ -77,6 +82,6 @@ pub use error::{AcquireError, Delay};
 pub use event::{Event, EventKind, Events};
 pub use explain::{Explanation, HostState, Outlook, ScopeState};
 pub use line::{InLine, Line};
-pub use pacer::{Builder, Pacer};
+pub use pacer::Pacer;
 pub use permit::{Begin, Permit, Settled, Waiting};
 pub use profile::Profile;

@@ -16,8 +16,8 @@ use crate::answer::Answer;
 use crate::counted;
 use crate::engine::Request;
 use crate::error::AcquireError;
+use crate::inner::Inner;
 use crate::line::InLine;
-use crate::pacer::Inner;
 
 /// The right to have one request in flight. Dropped unsettled it is cancelled: the place comes free, the slot is lost, and
 /// nothing is learned.

@@ -10,8 +10,8 @@ use comity_core::limits::{Partial, Source};
 use comity_core::scope::Pattern;
 use serde::Deserialize;
 
+use crate::builder::Builder;
 use crate::config::{ConfigError, Entry, pattern};
-use crate::pacer::Builder;
 
 /// A service's published limits.
 #[derive(Clone, Debug)]

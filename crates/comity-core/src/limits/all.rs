@@ -164,13 +164,6 @@ pub fn release(cells: &mut impl Cells, members: &[Member], grant: &Grant) -> Eff
     effects
 }
 
-/// Notes that a request gave up because it was asked to wait too long.
-pub fn gave_up(cells: &mut impl Cells, members: &[Member]) {
-    for member in members.iter().filter(|member| member.part != Part::Bound) {
-        cells.cell_mut(member.scope).gave_up();
-    }
-}
-
 impl Cells for Vec<Cell> {
     fn cell(&self, scope: ScopeId) -> &Cell {
         &self[scope.0 as usize]

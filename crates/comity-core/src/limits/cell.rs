@@ -327,11 +327,6 @@ impl Cell {
         effect
     }
 
-    /// A request gave up because it was asked to wait too long.
-    pub(super) fn gave_up(&mut self) {
-        self.tally.get_or_insert_default().give_ups += 1;
-    }
-
     /// Whether it is indistinguishable from a new one, so that dropping it loses nothing (decision 8). What was learned
     /// counts for [`MEMORY`] after the last start.
     pub fn is_as_new(&self, now: Instant) -> bool {

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use comity::{Answer, Begin, GiveUp, NoAnswer, Permit, Settled};
+use comity::{Answer, Begin, NoAnswer, Permit, Settled};
 use http::header::{CACHE_CONTROL, LOCATION};
 use http::{HeaderMap, Method, Response};
 use http_body_util::BodyExt;
@@ -305,7 +305,7 @@ async fn last_answer(
     record.status = Some(status);
     record.final_url = Some(job.url.to_string());
     if let Settled::GiveUp(why) = settled {
-        record.reason = Some(refused(status, why));
+        record.reason = Some(format!("{status}: {why}"));
     }
     let finished = if kept.is_large() {
         match tokio::task::spawn_blocking(move || kept.finish(record)).await {
@@ -327,17 +327,6 @@ fn failed(context: &Context, job: Box<Job>, status: u16, reason: String, sent: S
     record.final_url = Some(job.url.to_string());
     record.error = Some(reason);
     note(context, job, record, sent)
-}
-
-/// Why a refused request ended, for people.
-fn refused(status: u16, why: &GiveUp) -> String {
-    match why {
-        GiveUp::AskedTooLong(asked) => {
-            format!("{status}: asked to wait {asked:?}, longer than --retry-after-limit allows")
-        }
-        GiveUp::NoRetriesLeft => format!("{status}: refused as often as --retries allows"),
-        GiveUp::NotReplayable => format!("{status}: refused, and the request may not be sent twice"),
-    }
 }
 
 fn exchange<'a>(

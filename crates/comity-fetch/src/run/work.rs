@@ -32,7 +32,7 @@ pub(super) struct Run<'a> {
     /// Permits for jobs whose last attempt has not reported yet.
     early: HashMap<u64, Permit, foldhash::fast::RandomState>,
     /// Redirects that wait for the robots.txt of the site they lead to.
-    visitors: HashMap<SiteId, Vec<Box<Job>>, foldhash::fast::RandomState>,
+    visitors: HashMap<SiteId, Vec<Job>, foldhash::fast::RandomState>,
     attempts: JoinSet<()>,
     active: usize,
     reports: mpsc::UnboundedSender<Message>,
@@ -373,10 +373,10 @@ impl<'a> Run<'a> {
         match self.sites.get(site).robots {
             RobotsState::Known(..) if self.may_ask(&job) => self.push(job, None),
             RobotsState::Known(..) => self.note(disallowed(&job)),
-            RobotsState::Asked(_) => self.visitors.entry(site).or_default().push(job),
+            RobotsState::Asked(_) => self.visitors.entry(site).or_default().push(*job),
             RobotsState::Unknown => {
                 self.sites.get_mut(site).opened = true;
-                self.visitors.entry(site).or_default().push(job);
+                self.visitors.entry(site).or_default().push(*job);
                 self.ask_robots(site, None);
             }
         }
@@ -403,7 +403,7 @@ impl<'a> Run<'a> {
                 }
                 self.push_next(site);
                 for visitor in self.visitors.remove(&site).unwrap_or_default() {
-                    self.visit(visitor);
+                    self.visit(Box::new(visitor));
                 }
             }
             RobotsAnswer::NotNow(why) => {
@@ -555,7 +555,8 @@ impl<'a> Run<'a> {
     fn status(&self) -> Status {
         let mut waiting: Vec<&Queued> =
             self.queued.values().filter(|queued| queued.place.is_some()).take(MOST_LOOKED_AT).collect();
-        waiting.sort_by_key(|queued| (std::cmp::Reverse(self.sites.get(queued.job.site).left), queued.job.tag.number()));
+        waiting
+            .sort_by_key(|queued| (std::cmp::Reverse(self.sites.get(queued.job.site).left), queued.job.tag.number()));
         let mut slowest: Vec<HostLine> = Vec::new();
         for queued in waiting {
             let host = queued.job.url.host_str().unwrap_or_default();

@@ -167,7 +167,7 @@ async fn c19_a_waiting_request_holds_no_worker() {
         // From 171 pages to 5: the biggest host alone needs 171 seconds.
         for (host, url) in hosts.iter().enumerate() {
             for _ in 0..(171 * 10 / (host + 10)) {
-                line.push(&Ask::new(url), pages.len() as u64).unwrap();
+                line.push(&Ask::new(url), pages.len() as u64).unwrap().unwrap();
                 pages.push(host);
             }
         }

@@ -1,0 +1,81 @@
+//! The one task that wakes waiting requests in time.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+
+use comity_core::time::Instant;
+use tokio::sync::Notify;
+
+use crate::clock::Clock;
+use crate::inner::Inner;
+
+impl Inner {
+    /// Starts the one task that wakes waiting requests in time, unless it runs or a line does its work.
+    pub(crate) fn ensure_driver(self: &Arc<Self>) {
+        if self.has_line.load(Ordering::Acquire) || self.driven.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let driver = Driver { inner: Arc::downgrade(self) };
+        tokio::spawn(driver.run(Arc::clone(&self.changed), self.clock));
+    }
+
+    /// The line is gone: what still waits is driven as in any pacer.
+    pub(crate) fn line_closed(self: &Arc<Self>) {
+        self.has_line.store(false, Ordering::Release);
+        if !self.engine.lock().schedule.is_empty() && tokio::runtime::Handle::try_current().is_ok() {
+            self.ensure_driver();
+        }
+    }
+}
+
+/// It ends with its pacer.
+struct Driver {
+    inner: Weak<Inner>,
+}
+
+impl Driver {
+    async fn run(self, changed: Arc<Notify>, clock: Clock) {
+        loop {
+            let deadline = {
+                let Some(inner) = self.inner.upgrade() else { return };
+                inner.turn()
+            };
+            match deadline.and_then(|at| clock.to_tokio(at)) {
+                Some(at) => {
+                    let _ = tokio::time::timeout_at(at, changed.notified()).await;
+                }
+                None => changed.notified().await,
+            }
+        }
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        if let Some(inner) = self.inner.upgrade() {
+            inner.planned.store(u64::MAX, Ordering::Release);
+            inner.driven.store(false, Ordering::Release);
+        }
+    }
+}
+
+impl Inner {
+    /// One turn of the driver: starts what may start, and says when to look again.
+    fn turn(self: &Arc<Self>) -> Option<Instant> {
+        let now = self.clock.now();
+        let mut started = Vec::new();
+        let deadline = {
+            let mut engine = self.engine.lock();
+            while let Some(start) = engine.next_start(now) {
+                started.push(start);
+            }
+            let deadline = engine.schedule.deadline();
+            self.planned.store(deadline.map_or(u64::MAX, Instant::as_nanos), Ordering::Release);
+            deadline
+        };
+        for start in started {
+            self.hand_over(start);
+        }
+        deadline
+    }
+}

@@ -1,0 +1,100 @@
+//! What is told of requests: events, the log, metrics.
+
+use std::sync::atomic::Ordering;
+
+use comity_core::limits::{Part, Route, Wait};
+use comity_core::signal::Signal;
+use comity_core::time::Instant;
+use comity_store::Store;
+
+use crate::answer::Answer;
+use crate::counted;
+use crate::engine::{Engine, Request};
+use crate::event::{Event, EventKind, Events, since_start};
+use crate::inner::Inner;
+use crate::permit::Held;
+
+impl Inner {
+    pub(crate) fn subscribe(&self) -> Events {
+        self.watched.store(true, Ordering::Release);
+        Events(self.events.subscribe())
+    }
+
+    /// Whether anybody listens: asked for every request, so it costs no lock.
+    fn is_watched(&self) -> bool {
+        self.watched.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn notice(&self, engine: &mut Engine, now: Instant, route: &Route, request: &Request, wait: &Wait) {
+        let Some(host) = route.members().iter().find(|m| m.part != Part::Bound).or(route.members().first()) else {
+            return;
+        };
+        let first = engine.memory.notice(host.scope);
+        if !first && !self.is_watched() {
+            return;
+        }
+        let name = engine.memory.inspect(host.scope).map(|(name, _)| name.to_owned()).unwrap_or_default();
+        let delay = engine.delay(now, wait);
+        if first {
+            // One notice a host, the first time it is delayed (P12).
+            tracing::info!(host = %name, delay = %delay, "requests to this host are being delayed");
+            self.emit(now, &name, request.place, EventKind::FirstDelay { delay: delay.clone() });
+        }
+        self.emit(now, &name, request.place, EventKind::Queued { delay });
+    }
+
+    fn emit(&self, now: Instant, host: &str, place: u64, kind: EventKind) {
+        if self.is_watched() {
+            let _ = self.events.send(Event { at: since_start(now), host: host.to_owned(), place, kind });
+        }
+    }
+
+    fn host_name(engine: &Engine, held: &Held) -> String {
+        let members = held.route.members();
+        let host = members.iter().find(|m| m.part != Part::Bound).unwrap_or(&members[0]);
+        engine.memory.inspect(host.scope).map(|(name, _)| name.to_owned()).unwrap_or_default()
+    }
+
+    pub(crate) fn sent(&self, held: &Held) {
+        let waited = held.grant.start.since(held.request.queued);
+        counted::started(waited);
+        if self.is_watched() {
+            let name = Self::host_name(&self.engine.lock(), held);
+            let attempt = held.request.attempted.attempts;
+            self.emit(held.grant.start, &name, held.request.place, EventKind::Sent { attempt, waited });
+        }
+    }
+
+    pub(crate) fn settled_event(
+        &self,
+        engine: &Engine,
+        now: Instant,
+        held: &Held,
+        answer: &Answer<'_>,
+        signal: &Signal,
+    ) {
+        let refused = signal.authoritative.refusal.is_some();
+        counted::settled(signal);
+        if refused {
+            tracing::debug!(
+                host = %Self::host_name(engine, held),
+                retry_after = ?answer.retry_after(),
+                signal = ?signal.authoritative,
+                "refused"
+            );
+        }
+        if self.is_watched() {
+            let name = Self::host_name(engine, held);
+            self.emit(now, &name, held.request.place, EventKind::Settled { status: signal.status, refused });
+        }
+    }
+
+    pub(crate) fn retrying_event(&self, engine: &Engine, now: Instant, held: &Held) {
+        counted::retried();
+        if self.is_watched() {
+            let name = Self::host_name(engine, held);
+            let attempts = held.request.attempted.attempts;
+            self.emit(now, &name, held.request.place, EventKind::Retrying { attempts });
+        }
+    }
+}
