@@ -9,6 +9,8 @@
 //! - [`limits`]: when a request may start: decide all, then charge all.
 //! - [`schedule`]: who of those that wait goes next.
 
+extern crate alloc;
+
 pub mod limits;
 pub mod policy;
 pub mod schedule;

@@ -99,6 +99,7 @@ pub(crate) fn print_coloured(text: &str) -> std::io::Result<()> {
 pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let kept = match error.downcast_ref::<FetchError>() {
         Some(FetchError::Keep(error)) => Some(error),
+        Some(FetchError::Cookies(_)) => None,
         None => error.downcast_ref::<KeepError>(),
     };
     let io = error.downcast_ref::<std::io::Error>();

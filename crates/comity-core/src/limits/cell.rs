@@ -1,7 +1,7 @@
 //! The state of one scope: its limits and the clocks that keep them.
 
+use alloc::sync::Arc;
 use core::time::Duration;
-use std::sync::Arc;
 
 use super::all::Claim;
 use super::gcra::Gcra;

@@ -1,6 +1,6 @@
 //! The scopes of one request.
 
-use std::sync::Arc;
+use alloc::sync::Arc;
 
 /// A scope's place in a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

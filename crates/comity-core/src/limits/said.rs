@@ -1,8 +1,8 @@
 //! What was said of a scope: by a person, by a preset, by the profile.
 
+use alloc::sync::Arc;
 use core::num::NonZeroU32;
 use core::time::Duration;
-use std::sync::Arc;
 
 use super::window::Window;
 use crate::policy::Policy;

@@ -3,7 +3,7 @@
 //! A look-up asks a hash table once for the host and once for each domain above it (a name has at most 127 labels), so it
 //! costs the same with ten rules as with ten thousand.
 
-use std::sync::Arc;
+use alloc::sync::Arc;
 
 use hashbrown::HashMap;
 
