@@ -13,7 +13,7 @@ use crate::world::{MS, free, host, no_answer, refused_for, signal};
 
 #[test]
 fn vectors_pressure() {
-    for_each_case("pressure", |case| {
+    for_each_case("vectors/pressure.json", |case| {
         let burst = case["policy"]["burst"].as_u64().unwrap_or(10) as u32;
         let limits = Limits { policy: Policy::Pressure { burst }, retry_after_limit: MS * 60_000, ..free() };
         let mut cells = vec![Cell::new(limits.into())];
@@ -46,7 +46,7 @@ fn vectors_pressure() {
 
 #[test]
 fn vectors_refusal() {
-    for_each_case("refusal", |case| {
+    for_each_case("vectors/refusal.json", |case| {
         let policy = Policy::refusal();
         let mut learned = policy.fresh();
         each_step(case, |at, step, expect| {
@@ -60,7 +60,7 @@ fn vectors_refusal() {
 
 #[test]
 fn vectors_aimd() {
-    for_each_case("aimd", |case| {
+    for_each_case("vectors/aimd.json", |case| {
         let given = |name: &str| span(&case["policy"][name]);
         let settings = AimdSettings {
             start: given("interval_ms"),
@@ -155,7 +155,7 @@ fn outcome(step: &Value, advised: bool) -> Outcome {
 }
 
 fn for_each_case(file: &str, run: impl Fn(&Value)) {
-    let path = format!("{}/../../vectors/{file}.json", env!("CARGO_MANIFEST_DIR"));
+    let path = format!("{}/../../{file}", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
     let vectors: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}"));
     let cases = vectors["cases"].as_array().expect("cases");
