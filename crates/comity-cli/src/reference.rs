@@ -35,6 +35,64 @@ fn the_reference_of_the_exit_codes_is_what_the_code_says() {
     check("exit-codes.md", &text);
 }
 
+#[test]
+fn the_reference_of_the_configuration_is_what_the_code_says() {
+    let mut text = format!("# `comity.toml`\n\n{NOTE}\n{CONFIGURATION}\n| key | meaning |\n|---|---|\n");
+    for (key, meaning) in comity::config::KEYS {
+        let _ = writeln!(text, "| `{key}` | {meaning} |");
+    }
+    check("configuration.md", &text);
+}
+
+#[test]
+fn the_reference_of_the_presets_is_what_the_data_says() {
+    let mut text = format!("# Published limits of well-known services\n\n{NOTE}\n{PRESETS}\n");
+    for preset in comity::presets::presets().unwrap() {
+        let scopes: Vec<String> = preset.limits.iter().map(|(pattern, _)| format!("`{pattern}`")).collect();
+        let _ = writeln!(text, "## {} {}\n\n{}\n", preset.id, preset.service, scopes.join(", "));
+        for (pattern, partial) in &preset.limits {
+            let words = partial.over(&comity::Limits::none()).in_words();
+            let told = |what: &str| partial.over(&comity::Limits::none()).source(what).is_some();
+            let words: Vec<String> =
+                words.iter().filter(|(what, _)| told(what)).map(|(what, value)| format!("{what} {value}")).collect();
+            let _ = writeln!(text, "- `{pattern}`: {}", words.join("; "));
+        }
+        let _ = writeln!(
+            text,
+            "\n{}\n\nSource: {}, read {}; confidence: {}.\n",
+            preset.note, preset.source, preset.read, preset.confidence
+        );
+    }
+    check("presets.md", &text);
+}
+
+const CONFIGURATION: &str = "Given to `comity fetch --config` and `comity explain --config`, or named by `COMITY_CONFIG`.
+
+```toml
+profile = \"crawl\"          # crawl, api or browse
+pace_loopback = false      # whether localhost and its like are paced
+presets = true             # whether published limits hold
+
+[default]                  # a template: every host by itself
+in_flight = 2
+
+[limits.\"*.example.org\"]   # a group: the domain's hosts together, apex included
+per_second = 5
+
+[limits.\"api.example.org/v1\"]
+rate = \"60/min\"
+```
+
+A table's name is a host, `host:port`, an IP address, `*.domain`, or `*`, perhaps with a path prefix (`example.org/api`) or an
+identity (`example.org#gold`, `#*` for each by itself). What these mean: [how the pace is found](../concepts/pace.md).
+
+## Keys of `[default]` and `[limits.\"…\"]`
+";
+
+const PRESETS: &str = "They hold in `comity fetch` from the start. Your own limits win where they are stricter, or with
+`override_preset = true`; `--no-presets` switches all of them off.
+";
+
 fn section(text: &mut String, command: &Command) {
     let _ = writeln!(text, "## `comity {}`\n", command.get_name());
     if let Some(about) = command.get_long_about().or(command.get_about()) {
