@@ -328,7 +328,7 @@ impl Cell {
     }
 
     /// Whether it is indistinguishable from a new one, so that dropping it loses nothing (decision 8). What was learned
-    /// counts for [`MEMORY`] after the last start.
+    /// counts for an hour after the last start.
     pub fn is_as_new(&self, now: Instant) -> bool {
         let limits = &*self.limits;
         self.in_flight == 0
