@@ -58,8 +58,8 @@ pub enum ScopeKind {
 struct Entry {
     cell: Cell,
     name: Box<str>,
-    /// A host's own route, before narrowed rules and a caller's own limits.
-    route: Option<Route>,
+    /// A host's members, where it is in any group, before narrowed rules and a caller's own limits.
+    nested: Option<Arc<[Member]>>,
     /// Requests that wait here.
     waiting: u32,
     kind: ScopeKind,
@@ -131,7 +131,7 @@ impl Memory {
             if kind == ScopeKind::Host {
                 let route = self.host_route(ScopeId(slot as u32), &name);
                 if let Some(entry) = &mut self.entries[slot] {
-                    entry.route = Some(route);
+                    entry.nested = nested(route);
                 }
             }
         }
@@ -144,7 +144,7 @@ impl Memory {
             match self.entry(member.scope) {
                 Some(entry) if entry.kind == ScopeKind::Host => {
                     members.push(*member);
-                    let groups = entry.route.as_ref().map(Route::members).unwrap_or_default();
+                    let groups = entry.nested.as_deref().unwrap_or_default();
                     for group in groups.iter().filter(|group| group.scope != member.scope) {
                         // Where a narrower scope is taught, the groups are not.
                         let part = if member.part == Part::Bound { Part::Bound } else { group.part };
@@ -230,7 +230,7 @@ impl Memory {
             return Err(RouteError::Full(Wait::table_full(now.after(FULL_AGAIN))));
         }
         let entry =
-            Entry { cell: Cell::new(limits()), name: name.into(), route: None, waiting: 0, kind, noticed: false };
+            Entry { cell: Cell::new(limits()), name: name.into(), nested: None, waiting: 0, kind, noticed: false };
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.entries[slot as usize] = Some(entry);
@@ -275,9 +275,17 @@ impl Memory {
         let scope = self.intern(now, key.as_str(), ScopeKind::Host, &[], || limits)?;
         let route = self.host_route(scope, key.as_str());
         if let Some(entry) = self.entry_mut(scope) {
-            entry.route = Some(route);
+            entry.nested = nested(route);
         }
         Ok(scope)
+    }
+
+    /// A host's own route.
+    fn base_route(&self, host: ScopeId) -> Route {
+        match self.entry(host).and_then(|entry| entry.nested.as_ref()) {
+            Some(nested) => Route::Nested(Arc::clone(nested)),
+            None => Route::Host(Member { scope: host, part: Part::Own }),
+        }
     }
 
     /// The host and its groups.
@@ -317,14 +325,12 @@ impl Store for Memory {
             && !self.rules.any_narrowed()
             && self.rules.key_is_the_name(target)
             && let Some(scope) = self.find(target.name())
-            && let Some(route) = self.entry(scope).and_then(|entry| entry.route.as_ref())
         {
-            return Ok(route.clone());
+            return Ok(self.base_route(scope));
         }
         let key = self.rules.host_key(target)?;
         let host = self.host_scope(now, &key, target)?;
-        let route = self.entry(host).and_then(|entry| entry.route.clone());
-        let base = route.unwrap_or(Route::Host(Member { scope: host, part: Part::Own }));
+        let base = self.base_route(host);
         let narrowed = self.rules.narrowed(&key, target);
         if narrowed.is_empty() && own.is_none() {
             return Ok(base);
@@ -382,6 +388,13 @@ impl Store for Memory {
 
     fn inspect(&self, scope: ScopeId) -> Option<(&str, &Cell)> {
         self.entry(scope).map(|entry| (&*entry.name, &entry.cell))
+    }
+}
+
+fn nested(route: Route) -> Option<Arc<[Member]>> {
+    match route {
+        Route::Host(_) => None,
+        Route::Nested(members) => Some(members),
     }
 }
 

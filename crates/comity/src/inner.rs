@@ -219,7 +219,7 @@ impl Inner {
             Owner::Line(tag) => Some(*tag),
             Owner::Future(_) => None,
         };
-        let held = Held { route, grant, request, tag, waited_for };
+        let held = Held { route, grant, request, tag, waited_for: waited_for.map(Box::new) };
         self.sent(&held);
         let permit = Permit::new(Arc::clone(self), Some(held));
         match owner {

@@ -35,7 +35,7 @@ pub(crate) struct Held {
     pub(crate) grant: Grant,
     pub(crate) request: Request,
     pub(crate) tag: Option<u64>,
-    pub(crate) waited_for: Option<Wait>,
+    pub(crate) waited_for: Option<Box<Wait>>,
 }
 
 /// Whether a permit may still be used, asked right before the request is written (decision 2).
@@ -94,7 +94,7 @@ impl Permit {
 
     /// What it waited for, where it waited.
     pub fn waited_for(&self) -> Option<crate::error::Delay> {
-        Some(self.inner.in_words(self.held.as_ref()?.waited_for.as_ref()?))
+        Some(self.inner.in_words(self.held.as_ref()?.waited_for.as_deref()?))
     }
 
     /// Which attempt this is, from 1.
