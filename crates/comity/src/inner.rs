@@ -145,7 +145,7 @@ impl Inner {
         InLine(ticket)
     }
 
-    pub(crate) fn settle(self: &Arc<Self>, held: Held, answer: &Answer<'_>) -> Settled {
+    pub(crate) fn settle(self: &Arc<Self>, held: &Held, answer: &Answer<'_>) -> Settled {
         let now = self.clock.now();
         let mut engine = self.engine.lock();
         let members = held.route.members();
@@ -159,7 +159,7 @@ impl Inner {
         } else {
             verdict(&engine.retry_limits(members, taught.scope), &signal, held.request.replay, held.request.attempted)
         };
-        self.settled_event(&engine, now, &held, answer, &signal);
+        self.settled_event(&engine, now, held, answer, &signal);
         let settled = match decided {
             Verdict::Done => Settled::Done,
             Verdict::GiveUp(why) => {
@@ -169,9 +169,9 @@ impl Inner {
             }
             Verdict::Retry { after } => {
                 let not_before = after.map(|span| now.after(span));
-                self.retrying_event(&engine, now, &held);
-                let Held { route, request, tag, .. } = held;
-                if let Some(tag) = tag {
+                self.retrying_event(&engine, now, held);
+                let (route, request) = (held.route.clone(), held.request);
+                if let Some(tag) = held.tag {
                     let pending = Pending { owner: Owner::Line(tag), request, route };
                     Settled::Requeued(InLine(engine.enqueue(now, pending, not_before)))
                 } else {

@@ -125,10 +125,11 @@ impl Permit {
     /// Tells how the attempt ended. A refusal teaches the host before the request gives up its place (T8), and one that is
     /// tried again is back in the queue before anybody else can take its turn (T10).
     pub fn settle(mut self, answer: &Answer<'_>) -> Settled {
-        match self.held.take() {
-            Some(held) => self.inner.settle(held, answer),
-            None => Settled::Done,
-        }
+        let Some(held) = &self.held else { return Settled::Done };
+        let settled = self.inner.settle(held, answer);
+        // What was settled is not cancelled when this permit is dropped.
+        self.held = None;
+        settled
     }
 
     /// Gives up a permit of a [`Line`](crate::Line) that would be used too late: the line will name its request again, in
