@@ -85,3 +85,8 @@ pub use line::{InLine, Line};
 pub use pacer::Pacer;
 pub use permit::{Begin, Permit, Settled, Waiting};
 pub use profile::Profile;
+
+/// The README's example compiles.
+#[cfg(all(doctest, feature = "reqwest"))]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

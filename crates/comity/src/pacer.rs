@@ -12,6 +12,7 @@ use comity_core::scope::Rules;
 use comity_core::time::Instant;
 use comity_store::{MemorySettings, OwnLimits, RouteError};
 use tokio::sync::oneshot;
+use tracing::Instrument as _;
 use url::Url;
 
 use crate::ask::{Ask, RequestKind};
@@ -54,7 +55,10 @@ impl Pacer {
         loop {
             match self.start(&ask)? {
                 Start::Now(permit) => return Ok(permit),
-                Start::Waiting(waiting) => return waiting.await,
+                Start::Waiting(waiting) => {
+                    let span = tracing::debug_span!("wait", host = ask.url.host_str());
+                    return waiting.instrument(span).await;
+                }
                 Start::Full(until) => {
                     if let Some(at) = self.inner.clock.to_tokio(until) {
                         tokio::time::sleep_until(at).await;

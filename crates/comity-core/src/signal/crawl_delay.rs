@@ -6,8 +6,9 @@ use super::number;
 
 /// The spacing a `Crawl-delay` asks for: a decimal number of seconds (`0.5`, `.5`, `10.0`).
 ///
-/// It rounds up: to the millisecond, from a minute on to the whole second. Zero asks for nothing and is `None`, as are
-/// `inf`, `NaN`, negative numbers, anything else that is no number, and more than a year (366 days).
+/// An `s` may stand behind it. It rounds up: to the millisecond, from a minute on to the whole second. More than a year (366
+/// days) is a year: nobody waits so long, but the host is not taken for one that asks for nothing. Zero asks for nothing and
+/// is `None`, as are `inf`, `NaN`, negative numbers and anything else that is no number.
 ///
 /// ```
 /// use core::time::Duration;
@@ -18,7 +19,9 @@ use super::number;
 /// assert_eq!(crawl_delay("inf"), None);
 /// ```
 pub fn crawl_delay(value: &str) -> Option<Duration> {
-    sensible(number::seconds(value.trim())?)
+    let value = value.trim();
+    let number = value.strip_suffix(['s', 'S']).unwrap_or(value);
+    sensible(number::seconds(number.trim_end())?)
 }
 
 /// The spacing a `Request-rate` asks for: so many requests in so many seconds (`1/10`), minutes (`1/10m`) or hours
@@ -48,13 +51,13 @@ fn sensible(spacing: Duration) -> Option<Duration> {
         long if long.subsec_nanos() > 0 => Duration::from_secs(long.as_secs().saturating_add(1)),
         long => long,
     };
-    (rounded > Duration::ZERO && rounded <= LONGEST).then_some(rounded)
+    (rounded > Duration::ZERO).then_some(rounded.min(LONGEST))
 }
 
 /// From here on a delay is kept in whole seconds: what is rounded away no longer matters to anybody.
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Beyond a year it is a slip of the pen and not a pace.
+/// Beyond a year the number says no more than "go away".
 const LONGEST: Duration = Duration::from_secs(366 * 86_400);
 
 #[cfg(test)]
@@ -79,12 +82,13 @@ mod tests {
 
     #[test]
     fn b02_what_is_no_sensible_delay_is_none() {
-        for value in
-            ["", "0", "0.0", "-1", "inf", "infinity", "NaN", "1e9", "ten", "5s", "31622401", "9".repeat(50).as_str()]
-        {
+        for value in ["", "0", "0.0", "-1", "inf", "infinity", "NaN", "1e9", "ten", "s", "5x"] {
             assert_eq!(crawl_delay(value), None, "{value}");
         }
-        assert_eq!(crawl_delay("31622400"), Some(LONGEST));
+        for value in ["31622400", "31622401", "9".repeat(50).as_str()] {
+            assert_eq!(crawl_delay(value), Some(LONGEST), "{value}");
+        }
+        assert_eq!(crawl_delay("5s"), Some(Duration::from_secs(5)));
     }
 
     #[test]

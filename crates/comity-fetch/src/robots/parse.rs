@@ -1,7 +1,6 @@
 //! From lines to what is asked of one agent: which lines belong together, and which of them are ours.
 
 use super::Asked;
-use super::delay;
 use super::lines::{Line, lines};
 use super::rules::Draft;
 use std::time::Duration;
@@ -72,10 +71,10 @@ impl Reader<'_> {
             Line::Allow(path) => self.rule(true, path),
             Line::Disallow(path) => self.rule(false, path),
             Line::CrawlDelay(value) => {
-                self.delays(Delays { crawl_delay: text(value).and_then(delay::crawl_delay), ..Delays::default() });
+                self.delays(Delays { crawl_delay: text(value).and_then(comity::crawl_delay), ..Delays::default() });
             }
             Line::RequestRate(value) => {
-                self.delays(Delays { request_rate: text(value).and_then(delay::request_rate), ..Delays::default() });
+                self.delays(Delays { request_rate: text(value).and_then(comity::request_rate), ..Delays::default() });
             }
             Line::Blank => {
                 if let Some(group) = &mut self.group {

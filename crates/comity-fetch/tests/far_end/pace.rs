@@ -46,10 +46,21 @@ fn t1_spacing_is_held_at_the_far_end() {
 }
 
 /// 306 hosts of sizes up to 171 at one start an interval end within 10 % of the longest host's time, with 8 and with 64
-/// transfers at once; here at 50 ms for 1 s.
+/// transfers at once; here at 50 ms, that the tests end in time.
 #[test]
 fn c19_a_waiting_request_holds_no_worker() {
-    for parallel in [8, 64] {
+    visit_306_hosts(50, &[8, 64]);
+}
+
+/// The same at its full size.
+#[test]
+#[ignore = "takes six minutes"]
+fn c19_at_one_start_a_second() {
+    visit_306_hosts(1000, &[8, 64]);
+}
+
+fn visit_306_hosts(ms: u64, at_once: &[usize]) {
+    for parallel in at_once.iter().copied() {
         let far_end = plain();
         let mut urls = Vec::new();
         for host in 0..306usize {
@@ -57,11 +68,11 @@ fn c19_a_waiting_request_holds_no_worker() {
             urls.extend(pages(&format!("h{host}.example"), size));
         }
         let visited = Visit::new(Profile::Crawl, urls.clone())
-            .limits(fixed(50))
+            .limits(fixed(ms))
             .options(|options| options.parallel = parallel)
             .go(&far_end);
         assert_eq!(visited.count(Outcome::Fetched), urls.len());
-        let longest = 170 * 50 * MS;
+        let longest = Duration::from_millis(170 * ms);
         println!("306 hosts, {parallel} at once: {:?}, the longest host alone {longest:?}", visited.took);
         assert!(visited.took < longest + longest / 10, "{:?} with {parallel} at once", visited.took);
     }
@@ -73,24 +84,24 @@ fn t3_t4_a_group_sends_its_rate_in_all_first_come_first_served() {
     let hosts: Vec<String> = (0..20).map(|n| format!("h{n}.example.org")).collect();
     // One page of each host after the other: the order of the list is the order of arrival.
     let urls: Vec<String> =
-        (0..3).flat_map(|page| hosts.iter().map(move |h| format!("http://{h}/page/{page}"))).collect();
+        (0..2).flat_map(|page| hosts.iter().map(move |h| format!("http://{h}/page/{page}"))).collect();
     let mut visit = Visit::new(Profile::Crawl, urls.clone());
     let off = Partial { policy: Some(Policy::Off), ..Partial::default() };
-    let group = Partial { interval: Some(50 * MS), ..Partial::default() };
+    let group = Partial { interval: Some(200 * MS), ..Partial::default() };
     visit.builder = visit.builder.template(off.clone()).rule("*.example.org".parse_pattern(), group);
     let visited = visit.go(&far_end);
-    assert_eq!(visited.count(Outcome::Fetched), 60);
+    assert_eq!(visited.count(Outcome::Fetched), 40);
     let arrivals = far_end.arrivals();
     let times: Vec<Duration> = arrivals.iter().map(|arrival| arrival.at).collect();
-    assert!(most_in_window(&times, 1000 * MS) <= 21, "{}", most_in_window(&times, 1000 * MS));
-    assert!(Gaps::of(&times).below(42 * MS) <= 2);
+    assert!(most_in_window(&times, 1000 * MS) <= 6, "{}", most_in_window(&times, 1000 * MS));
+    assert_eq!(Gaps::of(&times).below(175 * MS), 0);
     let order: Vec<String> = arrivals.iter().map(|a| format!("http://{}{}", a.host, a.path)).collect();
     assert_eq!(order, urls, "first come, first served");
 
     // The control: without the group the same hosts send far more in a second.
     far_end.clear();
     Visit::new(Profile::Crawl, urls).limits(off).go(&far_end);
-    assert!(most_in_window(&far_end.arrivals().iter().map(|a| a.at).collect::<Vec<_>>(), 1000 * MS) > 40);
+    assert!(most_in_window(&far_end.arrivals().iter().map(|a| a.at).collect::<Vec<_>>(), 1000 * MS) > 30);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Refusals, retries, events, forgetting (T7, T10, T12, T13), and what a person is told of them (A12, H04, H16).
 
+use std::time::Duration;
+
 use comity::{Answer, Ask, EventKind, GiveUp, NoAnswer, Pacer, Partial, Policy, Profile, Replay, Settled};
 
 use crate::support::{about, fixed, ms, places, refused, served, url, waiter};
@@ -214,4 +216,48 @@ async fn h16_a_hosts_state_tells_its_refusals() {
     assert_eq!((tally.refusals_with_advice, tally.refusals_without_advice, tally.give_ups), (2, 1, 1));
     assert_eq!((tally.last_refusal, tally.last_wait), (Some(503), Some(ms(9_000_000))));
     assert_eq!((state.learned_interval, state.paused_for), (ms(250), Some(ms(300_000))), "{state:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn h14_forty_urls_of_a_host_that_allows_one_a_minute_take_forty_minutes() {
+    let limits = Partial { interval: Some(Duration::from_secs(60)), ..Partial::default() };
+    let pacer = Pacer::builder(Profile::Api).template(limits).local();
+    let feed = url("https://feeds.example/r/1.rss");
+    let mut starts = Vec::new();
+    // A second round that begins on top of the first waits behind it.
+    for _ in 0..2 {
+        let tasks: Vec<_> = (0..40)
+            .map(|_| {
+                let (pacer, feed) = (pacer.clone(), feed.clone());
+                tokio::spawn(async move {
+                    let permit = pacer.acquire(&feed).await.unwrap();
+                    let start = permit.started();
+                    served(permit);
+                    start
+                })
+            })
+            .collect();
+        for task in tasks {
+            starts.push(task.await.unwrap());
+        }
+    }
+    let took = starts[79] - starts[0];
+    assert!(took >= Duration::from_secs(79 * 60) && took < Duration::from_secs(79 * 60 + 10), "{took:?}");
+    assert!(starts.windows(2).all(|pair| pair[1] - pair[0] >= Duration::from_secs(54)));
+}
+
+#[tokio::test]
+async fn h17_of_an_advertised_quota_only_what_is_known_is_told() {
+    for (name, value) in [("x-ratelimit-limit", "60"), ("x-ratelimit-remaining", "3"), ("x-ratelimit-reset", "30")] {
+        let pacer = Pacer::local(Profile::Api);
+        let api = url("https://api.example/");
+        let permit = pacer.acquire(&api).await.unwrap();
+        let mut headers = http::HeaderMap::new();
+        headers.insert(name, value.parse().unwrap());
+        permit.settle(&Answer::response(200, &headers));
+        let explained = pacer.explain(&api).unwrap();
+        assert_eq!(explained.scopes[0].state.quota, None, "{name} alone says nothing to hold to");
+        assert!(explained.delay.is_none(), "{name} alone holds nobody back");
+        assert!(!explained.to_string().contains("quota"), "{explained}");
+    }
 }
