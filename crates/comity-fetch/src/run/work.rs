@@ -44,6 +44,10 @@ pub(super) struct Run<'a> {
     /// Times of the last refusals, where the run stops after too many (H10).
     refusals: VecDeque<Timestamp>,
     limited: bool,
+    /// Sites that are silent now, and when any host last answered (A10).
+    silent_sites: u32,
+    last_answer: Timestamp,
+    outage_told: bool,
 }
 
 impl<'a> Run<'a> {
@@ -83,6 +87,9 @@ impl<'a> Run<'a> {
             requests: 0,
             refusals: VecDeque::new(),
             limited: false,
+            silent_sites: 0,
+            last_answer: now(),
+            outage_told: false,
         };
         (run, inbox)
     }
@@ -433,6 +440,16 @@ impl<'a> Run<'a> {
             }
             self.limited |= self.refusals.len() >= most as usize;
         }
+        if matches!(sent, Sent::Answered | Sent::Error | Sent::Refused) {
+            self.last_answer = at;
+            self.outage_told = false;
+            if let Some(trouble) = &mut self.sites.get_mut(site).trouble
+                && trouble.silent_since.take().is_some()
+            {
+                trouble.silent = 0;
+                self.silent_sites -= 1;
+            }
+        }
         let state = self.sites.get_mut(site);
         if sent == Sent::Answered {
             state.trouble = None;
@@ -443,8 +460,6 @@ impl<'a> Run<'a> {
             Sent::No | Sent::Answered => None,
             Sent::Error => {
                 trouble.refusing_since = None;
-                trouble.silent_since = None;
-                trouble.silent = 0;
                 trouble.errors += 1;
                 let errors = trouble.errors;
                 self.options
@@ -453,7 +468,6 @@ impl<'a> Run<'a> {
                     .map(|_| (Outcome::Skipped, format!("{errors} errors in a row")))
             }
             Sent::Refused => {
-                trouble.silent_since = None;
                 let since = *trouble.refusing_since.get_or_insert(at);
                 longer(since, at, self.options.stall_time).then(|| {
                     let text =
@@ -463,11 +477,23 @@ impl<'a> Run<'a> {
             }
             Sent::NoAnswer => {
                 trouble.silent += 1;
+                let (silent, before) = (trouble.silent, trouble.silent_since);
                 let since = *trouble.silent_since.get_or_insert(at);
-                (trouble.silent >= SILENT_TIMES && longer(since, at, self.options.dead_time)).then(|| {
-                    let text = format!("the host has not answered for {:?}", self.options.dead_time);
-                    (Outcome::Failed, text)
-                })
+                self.silent_sites += u32::from(before.is_none());
+                let dead = silent >= SILENT_TIMES && longer(since, at, self.options.dead_time);
+                // Where many hosts went silent together and none answers, our own network is likelier to blame (A10).
+                let ours = self.silent_sites >= MANY_SITES && self.last_answer < since;
+                if dead && ours && !std::mem::replace(&mut self.outage_told, true) {
+                    let text = format!(
+                        "{} hosts went silent together and none answers: our own network, it seems",
+                        self.silent_sites
+                    );
+                    self.observer.notice(&text);
+                }
+                let patience =
+                    if ours { self.options.stall_time.max(self.options.dead_time) } else { self.options.dead_time };
+                (dead && longer(since, at, patience))
+                    .then(|| (Outcome::Failed, format!("the host has not answered for {patience:?}")))
             }
         };
         if let Some((outcome, reason)) = reason {
@@ -644,6 +670,8 @@ const MOST_LOOKED_AT: usize = 2_000;
 const SLOWEST: usize = 10;
 /// A host is silent after so many attempts in a row.
 const SILENT_TIMES: u32 = 3;
+/// Hosts that are silent together before our own network is suspected.
+const MANY_SITES: u32 = 4;
 const ROBOTS_TRIES: u8 = 3;
 const ROBOTS_AGAIN: Duration = Duration::from_secs(5);
 /// When a body that broke off is asked for again.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use comity::Profile;
-use comity_audit::far_end::{FarEnd, Host, Reply, World};
+use comity_audit::far_end::{FarEnd, Host, Outage, Reply, World};
 use comity_fetch::Stop;
 use comity_fetch::keep::{Lines, Outcome};
 
@@ -88,4 +88,33 @@ fn a_stopped_run_is_resumed_without_refetching() {
     // At most the one that was in flight when the run was stopped is asked twice.
     assert!(asked - paths.len() <= 1, "{asked} requests for {} pages", paths.len());
     assert_eq!(paths.len(), 40);
+}
+
+#[test]
+fn a10_hosts_that_go_silent_together_are_not_blamed() {
+    let urls = |hosts: usize| (0..hosts).flat_map(|n| pages(&format!("h{n}.example"), 12)).collect::<Vec<_>>();
+    let visit = |hosts: usize| {
+        // Every host goes silent after its second answer, for so long.
+        let outage = Host::new().outage(Duration::from_millis(60), Duration::from_millis(1500), Outage::Reset);
+        let names: Vec<String> = (0..hosts).map(|n| format!("h{n}.example")).collect();
+        let world = names.iter().fold(World::new(), |world, name| world.host(name, outage.clone()));
+        let far_end = FarEnd::start(world).unwrap();
+        Visit::new(Profile::Crawl, urls(hosts))
+            .limits(fixed(150))
+            .options(|options| {
+                options.dead_time = Duration::from_millis(600);
+                options.stall_time = Duration::from_secs(60);
+            })
+            .go(&far_end)
+    };
+    let given_up = |visited: &crate::world::Visited| {
+        visited
+            .records
+            .iter()
+            .filter(|r| r.reason.as_deref().is_some_and(|why| why.contains("has not answered")))
+            .count()
+    };
+    assert_eq!(given_up(&visit(6)), 0, "six hosts at once: our network");
+    // The control: one host alone is given up.
+    assert!(given_up(&visit(1)) > 0);
 }

@@ -4,6 +4,7 @@ mod starts;
 mod table;
 
 use std::io::IsTerminal as _;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,7 +72,10 @@ impl DemoCommand {
 
     /// The visit; what each host received, and what was believed of it.
     async fn visit(&self, town: &Town, watch: &mut Watch) -> Result<(End, Vec<table::Row>)> {
-        let pacer = Pacer::builder(Profile::Crawl).template(template()).local();
+        // The feeds' names belong together, which only a person can know: one rule paces and teaches them as one.
+        let feeds = comity::config::pattern("*.feeds.town.example").context("the feeds' rule")?;
+        let together = Partial { in_flight: NonZeroU32::new(2), ..Partial::default() };
+        let pacer = Pacer::builder(Profile::Crawl).template(template()).rule(feeds, together).local();
         let starts = Starts::count(pacer.events());
         let requests = Requests::new(RequestOptions::default())?;
         let options = Options { product_token: requests.product_token().to_owned(), ..Options::default() };
