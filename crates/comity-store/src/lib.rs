@@ -46,6 +46,16 @@ pub trait Store {
         latency: Option<Duration>,
     ) -> Effects;
 
+    /// Learns from an answer whose request keeps its places until [`Store::release`].
+    fn learn(
+        &mut self,
+        now: Instant,
+        members: &[Member],
+        grant: &Grant,
+        signal: &Signal,
+        latency: Option<Duration>,
+    ) -> Effects;
+
     /// Gives a request's places back; nothing is learned.
     fn release(&mut self, now: Instant, members: &[Member], grant: &Grant) -> Effects;
 

@@ -382,6 +382,17 @@ impl Store for Memory {
         all::settle(self, now, members, grant, signal, latency)
     }
 
+    fn learn(
+        &mut self,
+        now: Instant,
+        members: &[Member],
+        grant: &Grant,
+        signal: &Signal,
+        latency: Option<Duration>,
+    ) -> Effects {
+        all::learn(self, now, members, grant, signal, latency)
+    }
+
     fn release(&mut self, _now: Instant, members: &[Member], grant: &Grant) -> Effects {
         all::release(self, members, grant)
     }

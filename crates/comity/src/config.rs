@@ -97,7 +97,7 @@ pub(crate) struct Entry {
     rate: Option<Text>,
     burst: Option<i64>,
     in_flight: Option<i64>,
-    windows: Option<Vec<String>>,
+    windows: Option<Texts>,
     policy: Option<String>,
     floor: Option<Text>,
     ceiling: Option<Text>,
@@ -132,6 +132,23 @@ enum Text {
     Whole(i64),
     Real(f64),
     Words(String),
+}
+
+/// One text or several: `"20:1"`, `["20:1", "100:120"]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum Texts {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl Texts {
+    fn all(&self) -> &[String] {
+        match self {
+            Self::One(text) => std::slice::from_ref(text),
+            Self::Several(texts) => texts,
+        }
+    }
 }
 
 impl Text {
@@ -275,8 +292,9 @@ impl Entry {
             None => None,
             Some(windows) => Some(
                 windows
+                    .all()
                     .iter()
-                    .flat_map(|text| text.split(','))
+                    .flat_map(|text| text.split([',', ';']))
                     .map(|text| {
                         text.parse::<Window>().map_err(|_| {
                             wrong("windows", text, "allowed are COUNT:SECONDS (\"100:120\") and COUNT/TIME (\"60/1h\"), COUNT from 1 to 100000, TIME above 0")
@@ -456,6 +474,15 @@ mod tests {
                 error.contains(key) && error.contains(value.trim_matches('"')) && error.contains("allowed"),
                 "{error}"
             );
+        }
+    }
+
+    #[test]
+    fn a30_windows_are_a_text_or_a_list() {
+        for text in ["\"20:1,100:120\"", "[\"20:1\", \"100:120\"]", "\"20/1s; 100/2m\""] {
+            let config = parse(&format!("[default]\nwindows = {text}")).unwrap();
+            let windows: Vec<String> = config.template.windows.unwrap().iter().map(ToString::to_string).collect();
+            assert_eq!(windows, ["20 in 1s", "100 in 120s"], "{text}");
         }
     }
 

@@ -145,20 +145,26 @@ impl Inner {
         InLine(ticket)
     }
 
-    pub(crate) fn settle(self: &Arc<Self>, held: &Held, answer: &Answer<'_>) -> Settled {
+    /// `hold` keeps the request's places, where it ends with this answer, until they are [released](Self::release).
+    pub(crate) fn settle(self: &Arc<Self>, held: &Held, answer: &Answer<'_>, hold: bool) -> Settled {
         let now = self.clock.now();
         let mut engine = self.engine.lock();
         let members = held.route.members();
         let taught = members.iter().find(|member| member.part != Part::Bound).unwrap_or(&members[0]);
         let signal = answer.signal(&engine.memory.cell(taught.scope).limits().reading, clock::wall);
         let latency = answer.measured().or_else(|| answer.is_response().then(|| now.since(held.grant.start)));
-        let effects = engine.memory.report(now, members, &held.grant, &signal, latency);
-        engine.schedule.effects(members, effects);
+        // A refusal teaches before the refused request gives up its place (T8).
+        let learned = engine.memory.learn(now, members, &held.grant, &signal, latency);
+        engine.schedule.effects(members, learned);
         let decided = if signal.authoritative.refusal.is_none() && signal.status.is_some_and(|status| status < 500) {
             Verdict::Done
         } else {
             verdict(&engine.retry_limits(members, taught.scope), &signal, held.request.replay, held.request.attempted)
         };
+        if !hold || matches!(decided, Verdict::Retry { .. }) {
+            let effects = engine.memory.release(now, members, &held.grant);
+            engine.schedule.effects(members, effects);
+        }
         self.settled_event(&engine, now, held, answer, &signal);
         let settled = match decided {
             Verdict::Done => Settled::Done,

@@ -83,7 +83,7 @@ pub use event::{Event, EventKind, Events};
 pub use explain::{Explanation, HostState, Outlook, ScopeState};
 pub use line::{InLine, Line};
 pub use pacer::Pacer;
-pub use permit::{Begin, Permit, Settled, Waiting};
+pub use permit::{Begin, Permit, Place, Settled, Waiting};
 pub use profile::Profile;
 
 /// The README's example compiles.

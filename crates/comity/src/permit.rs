@@ -38,6 +38,14 @@ pub(crate) struct Held {
     pub(crate) waited_for: Option<Box<Wait>>,
 }
 
+/// A place in flight, held while the body of a settled request is read.
+#[derive(Debug)]
+#[must_use = "a place dropped is given back"]
+pub struct Place {
+    inner: Arc<Inner>,
+    held: Held,
+}
+
 /// Whether a permit may still be used, asked right before the request is written (decision 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begin {
@@ -126,10 +134,21 @@ impl Permit {
     /// tried again is back in the queue before anybody else can take its turn (T10).
     pub fn settle(mut self, answer: &Answer<'_>) -> Settled {
         let Some(held) = &self.held else { return Settled::Done };
-        let settled = self.inner.settle(held, answer);
+        let settled = self.inner.settle(held, answer, false);
         // What was settled is not cancelled when this permit is dropped.
         self.held = None;
         settled
+    }
+
+    /// As [`Permit::settle`], for a caller to whom a body that is being read is in flight too: the place is kept until the
+    /// returned [`Place`] is dropped. A request that is tried again gives it up at once.
+    pub fn settle_holding(mut self, answer: &Answer<'_>) -> (Settled, Option<Place>) {
+        let Some(held) = &self.held else { return (Settled::Done, None) };
+        let settled = self.inner.settle(held, answer, true);
+        let ends = matches!(settled, Settled::Done | Settled::GiveUp(_));
+        let held = self.held.take().filter(|_| ends);
+        let place = held.map(|held| Place { inner: Arc::clone(&self.inner), held });
+        (settled, place)
     }
 
     /// Gives up a permit of a [`Line`](crate::Line) that would be used too late: the line will name its request again, in
@@ -144,6 +163,12 @@ impl Drop for Permit {
         if let Some(held) = self.held.take() {
             self.inner.release(&held);
         }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.inner.release(&self.held);
     }
 }
 

@@ -136,18 +136,31 @@ pub fn settle(
     signal: &Signal,
     latency: Option<Duration>,
 ) -> Effects {
-    let mut sooner = 0;
+    let learned = learn(cells, now, members, grant, signal, latency);
+    let mut effects = release(cells, members, grant);
+    effects.sooner |= learned.sooner;
+    effects
+}
+
+/// Learns from an answer whose request keeps its places until [`release`].
+pub fn learn(
+    cells: &mut impl Cells,
+    now: Instant,
+    members: &[Member],
+    grant: &Grant,
+    signal: &Signal,
+    latency: Option<Duration>,
+) -> Effects {
+    let mut effects = Effects::default();
     let mut narrowest = true;
     for (n, member) in members.iter().enumerate() {
         if member.part == Part::Bound {
             continue;
         }
         let effect = cells.cell_mut(member.scope).teach(now, grant.start, signal, latency, narrowest);
-        sooner |= u16::from(effect.sooner) << n;
+        effects.sooner |= u16::from(effect.sooner) << n;
         narrowest = false;
     }
-    let mut effects = release(cells, members, grant);
-    effects.sooner |= sooner;
     effects
 }
 

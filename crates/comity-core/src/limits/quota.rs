@@ -50,8 +50,18 @@ impl AdvertisedQuota {
         }
     }
 
-    /// Charges a start.
+    /// Charges a start. Where the quota's size and window are known, what follows its reset is a window of the same kind:
+    /// else all that waited would start at once when it comes.
     pub fn charge(&mut self, now: Instant, cost: u32) {
+        if now >= self.resets
+            && let (Some(limit), Some(window)) = (self.limit, self.window)
+            && !window.is_zero()
+            && now < self.resets.after(window)
+        {
+            self.heard = self.resets;
+            self.resets = self.resets.after(window);
+            self.remaining = limit;
+        }
         if now < self.resets {
             self.remaining = self.remaining.saturating_sub(u64::from(cost));
         }
@@ -72,7 +82,8 @@ impl AdvertisedQuota {
         now >= self.resets
     }
 
-    /// The spacing that makes what is left last, where it would not last by itself.
+    /// The spacing that makes what is left last, where it would not last by itself: the last of it starts before the window
+    /// ends, so that none is lost.
     fn spread(&self, left: Duration) -> Option<Duration> {
         let remaining = u32::try_from(self.remaining).unwrap_or(u32::MAX);
         if let Some(limit) = self.limit {
@@ -82,9 +93,9 @@ impl AdvertisedQuota {
                 Some(window) => u128::from(self.remaining) * window.as_nanos() < u128::from(limit) * left.as_nanos(),
                 None => true,
             };
-            return (few && ahead).then(|| left / remaining.max(1));
+            return (few && ahead).then(|| left / remaining.saturating_add(1));
         }
-        (self.remaining <= RUNNING_OUT_COUNT).then(|| left / remaining.max(1))
+        (self.remaining <= RUNNING_OUT_COUNT).then(|| left / remaining.saturating_add(1))
     }
 }
 
@@ -135,6 +146,24 @@ mod tests {
     }
 
     #[test]
+    fn a35_the_window_after_the_reset_is_one_of_the_same_kind() {
+        let mut heard = AdvertisedQuota::heard(secs(0), &quota(Some(5), Some(5), 0, 5), HOLD).unwrap();
+        let mut starts = Vec::new();
+        let mut now = secs(0);
+        for _ in 0..12 {
+            now = now.max(heard.earliest(now, now));
+            heard.charge(now, 1);
+            starts.push(now);
+        }
+        // Spread where it runs out, never more than five in a window.
+        for window in [5, 10, 15] {
+            let inside = starts.iter().filter(|s| **s >= secs(window) && **s < secs(window + 5)).count();
+            assert!(inside <= 5, "{inside} starts from {window} s on: {starts:?}");
+        }
+        assert!(starts[4] < secs(10), "five of them are let start in the first window");
+    }
+
+    #[test]
     fn a40_one_header_cannot_idle_a_host_for_an_hour() {
         let heard = AdvertisedQuota::heard(secs(0), &quota(None, None, 0, 50 * 60), HOLD).unwrap();
         assert_eq!(heard.earliest(secs(1), secs(0)), secs(300));
@@ -142,9 +171,9 @@ mod tests {
 
     #[test]
     fn what_runs_out_is_spread_over_the_window() {
-        let heard = AdvertisedQuota::heard(secs(0), &quota(Some(100), Some(60), 5, 50), HOLD).unwrap();
+        let heard = AdvertisedQuota::heard(secs(0), &quota(Some(100), Some(60), 4, 50), HOLD).unwrap();
         assert_eq!(heard.earliest(secs(0), secs(0)), secs(10));
-        let unknown = AdvertisedQuota::heard(secs(0), &quota(None, None, 4, 40), HOLD).unwrap();
+        let unknown = AdvertisedQuota::heard(secs(0), &quota(None, None, 3, 40), HOLD).unwrap();
         assert_eq!(unknown.earliest(secs(0), secs(0)), secs(10));
     }
 }

@@ -1,11 +1,13 @@
 //! One attempt: connect, begin, send, settle, keep.
 
 use std::future::Future;
+use std::io::Read as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use comity::{Answer, Begin, NoAnswer, Permit, Settled};
-use http::header::{CACHE_CONTROL, LOCATION};
+use flate2::read::{MultiGzDecoder, ZlibDecoder};
+use http::header::{CACHE_CONTROL, CONTENT_ENCODING, IF_MODIFIED_SINCE, IF_NONE_MATCH, LOCATION};
 use http::{HeaderMap, Method, Response};
 use http_body_util::BodyExt;
 use tokio::sync::mpsc;
@@ -28,6 +30,10 @@ pub(super) struct Context {
     pub(super) max_redirects: usize,
     pub(super) product_token: String,
     pub(super) if_newer: bool,
+    /// The longest without a byte: before the headers, and between pieces of the body.
+    pub(super) idle_time: Duration,
+    /// Whether a body that is being read holds its host's place in flight.
+    pub(super) bodies_hold_places: bool,
 }
 
 /// The wall clock's date.
@@ -81,8 +87,16 @@ async fn made(context: &Context, mut job: Box<Job>, permit: Permit) -> (Message,
     };
     match answer {
         Ok(response) => {
-            let settled = permit.settle(&Answer::response(response.status().as_u16(), response.headers()));
-            answered(context, job, response, request_headers, settled, deadline).await
+            let answer = Answer::response(response.status().as_u16(), response.headers());
+            let (settled, place) = if context.bodies_hold_places {
+                permit.settle_holding(&answer)
+            } else {
+                (permit.settle(&answer), None)
+            };
+            // A redirect gives its place up before its next hop queues (D06): `place` ends with this call.
+            let told = answered(context, job, response, request_headers, settled, deadline).await;
+            drop(place);
+            told
         }
         Err(failure) => {
             let settled = permit.settle(&Answer::none(why(&failure)));
@@ -137,8 +151,10 @@ async fn send(
             drop(ready);
             return Sending::TooLate(permit);
         }
-        let answer = match Deadline::limit(deadline, Ready::send(ready, request)).await {
-            Ok(answer) => answer,
+        let sending = tokio::time::timeout(context.idle_time, Ready::send(ready, request));
+        let answer = match Deadline::limit(deadline, sending).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => Err(silent(url, context.idle_time)),
             Err(span) => Err(timed_out(url, span)),
         };
         match answer {
@@ -158,6 +174,11 @@ async fn send(
 fn timed_out(url: &Url, span: Duration) -> Failure {
     let host = url.host_str().unwrap_or_default();
     Failure::timed_out(format!("{host}: no whole answer within the {span:?} of --max-time"))
+}
+
+fn silent(url: &Url, span: Duration) -> Failure {
+    let host = url.host_str().unwrap_or_default();
+    Failure::timed_out(format!("{host}: nothing received for the {span:?} of --idle-time"))
 }
 
 fn build(context: &Context, job: &Job) -> Result<Request, String> {
@@ -236,6 +257,11 @@ async fn answered(
         (_, 400..) => Sent::Error,
         _ => Sent::Answered,
     };
+    // Some servers know no HEAD: the link is asked for with GET before it is called broken.
+    if job.method == Method::HEAD && matches!(status.as_u16(), 405 | 501) && matches!(settled, Settled::Done) {
+        let to = job.url.clone();
+        return (Message::Hop { job, method: Method::GET, to }, None);
+    }
     let next = match head.headers.get(LOCATION) {
         Some(location) if status.is_redirection() && !matches!(settled, Settled::Requeued(_)) => {
             context.requests.redirect(&job.method, status, location, &job.url)
@@ -246,6 +272,10 @@ async fn answered(
     let message = match (&settled, next) {
         (Settled::Requeued(place), _) => Message::Requeued { job, place: Some(*place), sent },
         (_, Err(error)) => return (failed(context, job, status.as_u16(), error.to_string(), sent), None),
+        (_, Ok(Some((_, to)))) if leads_home(&job.first, &to) => {
+            let reason = format!("a redirect from another host to this machine is not followed: {to}");
+            return (failed(context, job, status.as_u16(), reason, sent), None);
+        }
         (_, Ok(Some((method, to)))) => {
             let robots = matches!(job.tag, Tag::Robots(_));
             if job.redirects.len() >= if robots { robots::MAX_REDIRECTS } else { context.max_redirects } {
@@ -259,6 +289,12 @@ async fn answered(
         }
     };
     (message, Some(Rest { url, method, request_headers, head, body, deadline }))
+}
+
+/// Whether a redirect would lead a stranger's link to the machine we run on.
+fn leads_home(first: &Url, to: &Url) -> bool {
+    let is_home = |url: &Url| comity::Target::host(url.host_str().unwrap_or_default()).is_loopback();
+    is_home(to) && !is_home(first)
 }
 
 fn too_many_redirects(context: &Context, job: Box<Job>, status: u16, robots: bool, sent: Sent) -> Message {
@@ -287,18 +323,26 @@ async fn last_answer(
         return robots_answer(context, job, status, &head.headers, body, sent, deadline).await;
     }
     let mut kept = context.kept.begin(&exchange(&job.url, &job.method, request_headers, &head));
-    let broken = match Deadline::limit(deadline, read(body, |bytes| kept.write(bytes))).await {
-        Ok(Ok(())) => None,
-        Ok(Err(Broken::Keep(error))) => return Message::Fatal(error),
-        Ok(Err(Broken::Body(failure))) => Some(failure),
-        Err(span) => Some(timed_out(&job.url, span)),
-    };
+    let broken =
+        match Deadline::limit(deadline, read(body, (&job.url, context.idle_time), |bytes| kept.write(bytes))).await {
+            Ok(Ok(())) => None,
+            Ok(Err(Broken::Keep(error))) => return Message::Fatal(error),
+            Ok(Err(Broken::Body(failure))) => Some(failure),
+            Err(span) => Some(timed_out(&job.url, span)),
+        };
     if let Some(failure) = broken {
         return Message::Broken { job, failure };
     }
     let outcome = match settled {
         Settled::GiveUp(_) => Outcome::Refused,
-        _ if status == 304 => Outcome::Unchanged,
+        _ if status == 304 && request_headers.contains_key(IF_NONE_MATCH)
+            || request_headers.contains_key(IF_MODIFIED_SINCE) && status == 304 =>
+        {
+            Outcome::Unchanged
+        }
+        _ if status == 304 => {
+            return failed(context, job, status, "304, but nothing was asked that it could confirm".to_owned(), sent);
+        }
         _ => Outcome::Fetched,
     };
     let mut record = job.record(outcome, now());
@@ -354,7 +398,7 @@ impl Rest {
     async fn keep(self, context: &Context) -> Result<(), KeepError> {
         let mut kept = context.kept.begin(&exchange(&self.url, &self.method, &self.request_headers, &self.head));
         let mut room = LONGEST_HOP_BODY;
-        let reading = read(self.body, |bytes| {
+        let reading = read(self.body, (&self.url, context.idle_time), |bytes| {
             room = room.saturating_sub(bytes.len());
             if room == 0 { Err(Enough::Room) } else { kept.write(bytes).map_err(Enough::Keep) }
         });
@@ -377,13 +421,18 @@ enum Broken<E> {
     Body(Failure),
 }
 
-async fn read<E>(mut body: ResponseBody, mut each: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), Broken<E>> {
-    while let Some(frame) = body.frame().await {
+async fn read<E>(
+    mut body: ResponseBody,
+    idle: (&Url, Duration),
+    mut each: impl FnMut(&[u8]) -> Result<(), E>,
+) -> Result<(), Broken<E>> {
+    loop {
+        let next = tokio::time::timeout(idle.1, body.frame()).await;
+        let Some(frame) = next.map_err(|_| Broken::Body(silent(idle.0, idle.1)))? else { return Ok(()) };
         if let Ok(bytes) = frame.map_err(Broken::Body)?.into_data() {
             each(&bytes).map_err(Broken::Keep)?;
         }
     }
-    Ok(())
 }
 
 async fn robots_answer(
@@ -399,15 +448,16 @@ async fn robots_answer(
     let answer = match robots::Answer::from_status(status) {
         robots::Answer::Parse => {
             let mut text = Vec::new();
-            let reading = read(body, |bytes| {
+            let reading = read(body, (&job.url, context.idle_time), |bytes| {
                 text.extend_from_slice(&bytes[..bytes.len().min(robots::MAX_BODY - text.len())]);
                 if text.len() == robots::MAX_BODY { Err(()) } else { Ok(()) }
             });
             match Deadline::limit(deadline, reading).await {
                 // What is past the bound is not read (RFC 9309 §2.5).
-                Ok(Ok(()) | Err(Broken::Keep(()))) => {
-                    RobotsAnswer::Rules(Robots::parse(&text, &context.product_token), lifetime)
-                }
+                Ok(Ok(()) | Err(Broken::Keep(()))) => match decoded(headers, text) {
+                    Ok(text) => RobotsAnswer::Rules(Robots::parse(&text, &context.product_token), lifetime),
+                    Err(why) => RobotsAnswer::NotNow(why),
+                },
                 Ok(Err(Broken::Body(failure))) => RobotsAnswer::NotNow(failure.to_string()),
                 Err(span) => RobotsAnswer::NotNow(timed_out(&job.url, span).to_string()),
             }
@@ -416,6 +466,24 @@ async fn robots_answer(
         robots::Answer::NotNow => RobotsAnswer::NotNow(format!("it was answered with status {status}")),
     };
     Message::Robots { job, answer, sent }
+}
+
+/// A robots.txt without its content coding. We ask for none, but some servers send one all the same; what cannot be read is
+/// "not now" and never "allow all".
+fn decoded(headers: &HeaderMap, body: Vec<u8>) -> Result<Vec<u8>, String> {
+    let coding = headers.get(CONTENT_ENCODING).map(|value| value.as_bytes().to_ascii_lowercase()).unwrap_or_default();
+    let mut text = Vec::new();
+    let most = robots::MAX_BODY as u64;
+    let read = match coding.as_slice() {
+        b"" | b"identity" => return Ok(body),
+        b"gzip" | b"x-gzip" => MultiGzDecoder::new(&body[..]).take(most).read_to_end(&mut text),
+        b"deflate" => ZlibDecoder::new(&body[..]).take(most).read_to_end(&mut text),
+        other => return Err(format!("its content coding `{}` is not known", String::from_utf8_lossy(other))),
+    };
+    match read {
+        Ok(_) => Ok(text),
+        Err(error) => Err(format!("its content coding is broken: {error}")),
+    }
 }
 
 /// A redirect's or refusal's body that is longer is not kept.

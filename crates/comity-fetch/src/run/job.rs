@@ -37,6 +37,11 @@ pub(super) enum Tag {
 }
 
 impl Tag {
+    pub(super) fn of(number: u64) -> Self {
+        let low = (number & u64::from(u32::MAX)) as u32;
+        if number & ROBOTS == 0 { Self::Page(low) } else { Self::Robots(SiteId(low)) }
+    }
+
     /// As the line keeps it.
     pub(super) fn number(self) -> u64 {
         match self {
@@ -95,6 +100,20 @@ pub(super) enum RobotsAnswer {
     Rules(Robots, std::time::Duration),
     /// Not now (B15, B16); why, in words.
     NotNow(String),
+}
+
+impl Message {
+    /// The job whose attempt has ended.
+    pub(super) fn tag(&self) -> Option<Tag> {
+        match self {
+            Self::Requeued { job, .. }
+            | Self::Hop { job, .. }
+            | Self::Done { job, .. }
+            | Self::Broken { job, .. }
+            | Self::Robots { job, .. } => Some(job.tag),
+            Self::Fatal(_) => None,
+        }
+    }
 }
 
 impl Job {

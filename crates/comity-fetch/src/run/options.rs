@@ -14,7 +14,9 @@ pub struct Options {
     pub retries: Option<u32>,
     /// The longest an attempt may take, connecting and body included.
     pub max_time: Option<Duration>,
-    /// The longest a URL may wait for its host's turn, once it is its turn in the list.
+    /// The longest without a byte received: before an answer's headers, and between pieces of its body.
+    pub idle_time: Duration,
+    /// The longest a URL may wait for its host's turn, once it is next in its host's line.
     pub queue_timeout: Option<Duration>,
     /// A host that has refused for so long without serving anything is given up (D04).
     pub stall_time: Duration,
@@ -46,6 +48,7 @@ impl Default for Options {
             parallel: 64,
             retries: None,
             max_time: None,
+            idle_time: Duration::from_secs(60),
             queue_timeout: None,
             stall_time: Duration::from_secs(30 * 60),
             dead_time: Duration::from_secs(120),

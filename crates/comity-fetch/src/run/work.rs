@@ -1,12 +1,12 @@
 //! The run itself: one task that owns the list, the sites and the line, and hands permits to attempts.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use comity::{Ask, Line, Pacer, Permit, Replay};
+use comity::{Ask, Line, Pacer, Permit, Profile, Replay};
 use http::Method;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -34,6 +34,8 @@ pub(super) struct Run<'a> {
     /// Redirects that wait for the robots.txt of the site they lead to.
     visitors: HashMap<SiteId, Vec<Job>, foldhash::fast::RandomState>,
     attempts: JoinSet<()>,
+    /// Jobs whose attempt has not reported yet.
+    in_flight: HashSet<u64, foldhash::fast::RandomState>,
     active: usize,
     reports: mpsc::UnboundedSender<Message>,
     tally: Tally,
@@ -66,6 +68,8 @@ impl<'a> Run<'a> {
             max_redirects: options.max_redirects,
             product_token: options.product_token.clone(),
             if_newer: options.if_newer,
+            idle_time: options.idle_time,
+            bodies_hold_places: pacer.profile() == Profile::Crawl,
         };
         let run = Self {
             line: pacer.line(),
@@ -78,6 +82,7 @@ impl<'a> Run<'a> {
             early: HashMap::default(),
             visitors: HashMap::default(),
             attempts: JoinSet::new(),
+            in_flight: HashSet::default(),
             active: 0,
             reports,
             tally: Tally::default(),
@@ -126,6 +131,14 @@ impl<'a> Run<'a> {
             }
         };
         self.attempts.shutdown().await;
+        // What was kept before the run was stopped is counted, although nothing more is sent.
+        while let Ok(message) = inbox.try_recv() {
+            if let Message::Done { job, record, .. } = message {
+                self.in_flight.remove(&job.tag.number());
+                self.tally.record(&record);
+                self.observer.record(&record);
+            }
+        }
         self.finish(stopped)
     }
 
@@ -218,7 +231,7 @@ impl<'a> Run<'a> {
                 started: now(),
             });
             if self.is_young(index, &job.url) {
-                let mut record = job.record(Outcome::Skipped, now());
+                let mut record = job.record(Outcome::Unchanged, now());
                 record.reason = Some("what is kept is younger than min_refetch_age".to_owned());
                 self.note(record);
                 continue;
@@ -290,16 +303,16 @@ impl<'a> Run<'a> {
             Ok(Ok(place)) => {
                 self.queued.insert(tag, Queued { job, place: Some(place), since: now() });
             }
-            Ok(Err(full)) => {
-                let mut record = job.record(Outcome::NotChecked, now());
-                record.reason = Some(full.to_string());
-                self.note(record);
-            }
-            Err(error) => {
-                let mut record = job.record(Outcome::Skipped, now());
-                record.reason = Some(error.to_string());
-                self.note(record);
-            }
+            Ok(Err(full)) => self.refuse(&job, Outcome::NotChecked, &full.to_string()),
+            Err(error) => self.refuse(&job, Outcome::Skipped, &error.to_string()),
+        }
+    }
+
+    /// A job cannot even wait. Without its robots.txt nothing of a site can be asked.
+    fn refuse(&mut self, job: &Job, outcome: Outcome, reason: &str) {
+        match job.tag {
+            Tag::Page(_) => self.end(job, outcome, reason),
+            Tag::Robots(site) => self.leave(site, outcome, reason),
         }
     }
 
@@ -322,6 +335,7 @@ impl<'a> Run<'a> {
         let site = job.site;
         self.active += 1;
         self.requests += 1;
+        self.in_flight.insert(tag);
         self.attempts.spawn(attempt(Arc::clone(&self.context), job, permit, self.reports.clone()));
         if first_of_site {
             self.push_next(site);
@@ -331,11 +345,14 @@ impl<'a> Run<'a> {
     /// An attempt reports.
     fn reported(&mut self, message: Message) -> Result<(), FetchError> {
         self.active = self.active.saturating_sub(1);
+        if let Some(tag) = message.tag() {
+            self.in_flight.remove(&tag.number());
+        }
         match message {
             Message::Requeued { job, place, sent } => {
                 let (site, tag) = (job.site, job.tag.number());
                 if sent == Sent::No {
-                    self.requests -= 1;
+                    self.requests = self.requests.saturating_sub(1);
                 }
                 self.queued.insert(tag, Queued { job, place, since: now() });
                 if let Some(permit) = self.early.remove(&tag) {
@@ -393,7 +410,8 @@ impl<'a> Run<'a> {
         let Tag::Robots(site) = job.tag else { return };
         match answer {
             RobotsAnswer::Rules(robots, lifetime) => {
-                self.judge(site, sent);
+                // A missing robots.txt is no error of the host.
+                self.judge(site, Sent::Answered);
                 let delay = robots.crawl_delay().max(robots.request_rate()).unwrap_or_default();
                 let over = delay > self.options.crawl_delay_limit;
                 let life = i64::try_from(lifetime.as_millis()).unwrap_or(i64::MAX);
@@ -615,14 +633,14 @@ impl<'a> Run<'a> {
 
     /// Counts what is not done, closes the outputs and reports.
     fn finish(mut self, stopped: Option<Stop>) -> Result<End, FetchError> {
-        let unfinished: Vec<String> = self
-            .queued
-            .values()
-            .filter(|queued| matches!(queued.job.tag, Tag::Page(_)))
-            .map(|queued| queued.job.first.host_str().unwrap_or_default().to_owned())
-            .collect();
-        for host in unfinished {
-            self.tally.record_many(&host, Outcome::NotChecked, 1);
+        let visitors = self.visitors.values().flatten().map(|job| job.tag.number());
+        let unfinished: Vec<u64> =
+            self.queued.keys().copied().chain(self.in_flight.iter().copied()).chain(visitors).collect();
+        for tag in unfinished {
+            if let Tag::Page(index) = Tag::of(tag) {
+                let host = self.context.list.url(index).host_str().unwrap_or_default().to_owned();
+                self.tally.record_many(&host, Outcome::NotChecked, 1);
+            }
         }
         for site in self.sites.ids() {
             let left = self.sites.get(site).left;
@@ -631,11 +649,6 @@ impl<'a> Run<'a> {
                 let host = host.as_ref().and_then(Url::host_str).unwrap_or_default().to_owned();
                 self.tally.record_many(&host, Outcome::NotChecked, left);
             }
-        }
-        // What was in flight when the run was stopped is neither queued nor left.
-        let counted = self.tally.totals().all();
-        if let Some(missing) = self.total.checked_sub(counted).filter(|missing| *missing > 0) {
-            self.tally.record_many("", Outcome::NotChecked, u32::try_from(missing).unwrap_or(u32::MAX));
         }
         let status = self.status();
         self.observer.status(&status);
@@ -673,6 +686,6 @@ const SILENT_TIMES: u32 = 3;
 /// Hosts that are silent together before our own network is suspected.
 const MANY_SITES: u32 = 4;
 const ROBOTS_TRIES: u8 = 3;
-const ROBOTS_AGAIN: Duration = Duration::from_secs(5);
+const ROBOTS_AGAIN: Duration = Duration::from_secs(2);
 /// When a body that broke off is asked for again.
 const BROKEN_AGAIN: Duration = Duration::from_secs(1);
