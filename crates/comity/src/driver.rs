@@ -22,7 +22,11 @@ impl Inner {
     /// The line is gone: what still waits is driven as in any pacer.
     pub(crate) fn line_closed(self: &Arc<Self>) {
         self.has_line.store(false, Ordering::Release);
-        if !self.engine.lock().schedule.is_empty() && tokio::runtime::Handle::try_current().is_ok() {
+        let mut engine = self.engine.lock();
+        engine.cancel_line();
+        let others_wait = !engine.schedule.is_empty();
+        drop(engine);
+        if others_wait && tokio::runtime::Handle::try_current().is_ok() {
             self.ensure_driver();
         }
     }
@@ -38,6 +42,11 @@ impl Driver {
         loop {
             let deadline = {
                 let Some(inner) = self.inner.upgrade() else { return };
+                if inner.has_line.load(Ordering::Acquire) {
+                    // The line drives the pacer now; this wake-up may have been its.
+                    changed.notify_one();
+                    return;
+                }
                 inner.turn()
             };
             match deadline.and_then(|at| clock.to_tokio(at)) {
@@ -69,6 +78,7 @@ impl Inner {
             while let Some(start) = engine.next_start(now) {
                 started.push(start);
             }
+            self.tell_first_delays(&mut engine, now);
             let deadline = engine.schedule.deadline();
             self.planned.store(deadline.map_or(u64::MAX, Instant::as_nanos), Ordering::Release);
             deadline

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use comity_core::limits::all::Cells;
 use comity_core::limits::all::Grant;
-use comity_core::limits::{Limits, Member, Route, ScopeId, Wait};
+use comity_core::limits::{Limits, Member, Part, Route, ScopeId, Wait};
 use comity_core::schedule::{Attempted, Replay, Schedule, Ticket, Waiting};
 use comity_core::scope::{Rules, Target};
+use comity_core::signal::Reading;
 use comity_core::time::Instant;
 use comity_store::{Memory, OwnLimits, RouteError, Store};
 use tokio::sync::oneshot;
@@ -23,6 +24,8 @@ pub(crate) struct Engine {
     pending: HashMap<Ticket, Pending, foldhash::fast::RandomState>,
     sets: Vec<Arc<Limits>>,
     next_place: u64,
+    /// Hosts that were delayed for the first time, not told of yet: host, place and wait (P12).
+    pub(crate) first_delays: Vec<(ScopeId, u64, Wait)>,
 }
 
 /// A waiting request.
@@ -70,6 +73,7 @@ impl Engine {
             pending: HashMap::default(),
             sets: Vec::new(),
             next_place: FIRST_PLACE,
+            first_delays: Vec::new(),
         }
     }
 
@@ -133,7 +137,14 @@ impl Engine {
             let claim =
                 Claim { members: attempt.route.members(), cost: attempt.cost, asked: attempt.asked, due: attempt.due };
             match self.memory.claim(now, &claim) {
-                Err(wait) => self.schedule.must_wait(&attempt, wait),
+                Err(wait) => {
+                    let host = host_of(attempt.route.members());
+                    if self.memory.notice(host) {
+                        let place = self.pending.get(&attempt.ticket).map_or(0, |pending| pending.request.place);
+                        self.first_delays.push((host, place, wait));
+                    }
+                    self.schedule.must_wait(&attempt, wait);
+                }
                 Ok(grant) => {
                     let waited = self.schedule.started(&attempt);
                     if let (true, Some(pending)) = (waited, self.pending.remove(&attempt.ticket)) {
@@ -148,6 +159,18 @@ impl Engine {
             }
         }
         None
+    }
+
+    /// Every request of a line leaves it: the line is gone, and nobody would use its starts.
+    pub(crate) fn cancel_line(&mut self) {
+        let of_line = |(ticket, pending): (&Ticket, &Pending)| match pending.owner {
+            Owner::Line(_) => Some(*ticket),
+            Owner::Future(_) => None,
+        };
+        let tickets: Vec<Ticket> = self.pending.iter().filter_map(of_line).collect();
+        for ticket in tickets {
+            self.cancel(ticket);
+        }
     }
 
     /// A request waits no more.
@@ -193,6 +216,18 @@ impl Engine {
         limits
     }
 
+    /// How answers are read: as the narrowest scope says that says anything of it.
+    pub(crate) fn reading(&self, members: &[Member], taught: ScopeId) -> &Reading {
+        let reading = |scope: ScopeId| &*self.memory.cell(scope).limits().reading;
+        if members.len() > 1 {
+            let plain = Reading::default();
+            if let Some(member) = members.iter().find(|member| *reading(member.scope) != plain) {
+                return reading(member.scope);
+            }
+        }
+        reading(taught)
+    }
+
     /// Why a waiting request waits.
     pub(crate) fn delay_of(&self, now: Instant, ticket: Ticket) -> Option<Delay> {
         self.schedule.wait_of(ticket).map(|wait| self.delay(now, &wait))
@@ -206,6 +241,11 @@ impl Engine {
             because: wait.because,
         }
     }
+}
+
+/// The scope a request is told under: the narrowest that its answer teaches.
+pub(crate) fn host_of(members: &[Member]) -> ScopeId {
+    members.iter().find(|member| member.part != Part::Bound).unwrap_or(&members[0]).scope
 }
 
 /// Below it is room for the places a scheduler gives out itself.

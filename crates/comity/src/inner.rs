@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use comity_core::limits::all::{self, Cells};
+use comity_core::limits::all;
 use comity_core::limits::{Part, Wait};
 use comity_core::schedule::{Ticket, Verdict, verdict};
 use comity_core::time::Instant;
@@ -64,9 +64,6 @@ impl Inner {
     }
 
     pub(crate) fn begin(&self, held: &mut Held) -> Begin {
-        if held.grant.late_by.is_none() {
-            return Begin::Go;
-        }
         let now = self.clock.now();
         let begin = self.engine.lock().memory.begin(now, held.route.members(), &mut held.grant);
         match begin {
@@ -151,12 +148,14 @@ impl Inner {
         let mut engine = self.engine.lock();
         let members = held.route.members();
         let taught = members.iter().find(|member| member.part != Part::Bound).unwrap_or(&members[0]);
-        let signal = answer.signal(&engine.memory.cell(taught.scope).limits().reading, clock::wall);
+        let signal = answer.signal(engine.reading(members, taught.scope), clock::wall);
         let latency = answer.measured().or_else(|| answer.is_response().then(|| now.since(held.grant.start)));
         // A refusal teaches before the refused request gives up its place (T8).
         let learned = engine.memory.learn(now, members, &held.grant, &signal, latency);
         engine.schedule.effects(members, learned);
-        let decided = if signal.authoritative.refusal.is_none() && signal.status.is_some_and(|status| status < 500) {
+        let nothing_to_retry =
+            signal.authoritative.refusal.is_none() && held.request.replay.retries.is_none() && signal.status.is_some();
+        let decided = if nothing_to_retry {
             Verdict::Done
         } else {
             verdict(&engine.retry_limits(members, taught.scope), &signal, held.request.replay, held.request.attempted)
@@ -208,6 +207,7 @@ impl Inner {
         while let Some(start) = engine.next_start(now) {
             started.push(start);
         }
+        self.tell_first_delays(&mut engine, now);
         let deadline = engine.schedule.deadline();
         drop(engine);
         if deadline.is_some_and(|at| at.as_nanos() < self.planned.load(Ordering::Acquire)) {

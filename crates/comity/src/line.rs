@@ -107,7 +107,9 @@ impl Line {
         let now = inner.now();
         loop {
             let mut engine = inner.engine();
-            let Some(start) = engine.next_start(now) else { return Err(engine.schedule.deadline()) };
+            let start = engine.next_start(now);
+            inner.tell_first_delays(&mut engine, now);
+            let Some(start) = start else { return Err(engine.schedule.deadline()) };
             drop(engine);
             if let Some(ours) = inner.hand_over(start) {
                 return Ok(ours);

@@ -17,7 +17,7 @@ use url::Url;
 
 use crate::ask::{Ask, RequestKind};
 use crate::builder::Builder;
-use crate::engine::{Engine, Owner, Pending, Request};
+use crate::engine::{Engine, Owner, Pending, Request, host_of};
 use crate::error::{AcquireError, Delay};
 use crate::event::Events;
 use crate::inner::Inner;
@@ -130,11 +130,22 @@ impl Pacer {
             Err(RouteError::Full(_)) => return Ok(()),
         }
         if let Some(scope) = engine.memory.find_host(&target) {
+            let before = engine.memory.cell(scope).crawl_delay();
             engine.memory.cell_mut(scope).set_crawl_delay(delay);
-            engine.schedule.wake_all();
+            // A longer delay is met when those that wait are asked; a shorter one may let them go sooner.
+            if delay < before {
+                engine.schedule.wake_scope(scope);
+            }
         }
         self.inner.pump(engine, now);
         Ok(())
+    }
+
+    /// The longest Crawl-delay that is obeyed at a URL's host, where anybody but the profile says so.
+    pub fn crawl_delay_limit(&self, url: &Url) -> Option<Duration> {
+        let explained = self.explain(url).ok()?;
+        let said = explained.scopes.iter().find(|scope| scope.limits.source("crawl_delay_limit").is_some())?;
+        Some(said.limits.crawl_delay_limit)
     }
 
     /// Forgets what was learned of a URL's host: pace, pause, quota (T13).
@@ -221,7 +232,12 @@ impl Pacer {
             Err(wait) => {
                 let request = request(ask, place, now, 0);
                 let not_before = ask.after.map(|span| now.after(span));
-                inner.notice(&mut engine, now, &route, &request, &wait);
+                let host = host_of(route.members());
+                if engine.memory.notice(host) {
+                    engine.first_delays.push((host, place, wait));
+                }
+                inner.tell_first_delays(&mut engine, now);
+                inner.queued_event(&engine, now, &route, place, &wait);
                 let (sender, receiver) = oneshot::channel();
                 let ticket = engine.enqueue(now, Pending { owner: Owner::Future(sender), request, route }, not_before);
                 inner.ensure_driver();

@@ -2,14 +2,14 @@
 
 use std::sync::atomic::Ordering;
 
-use comity_core::limits::{Part, Route, Wait};
+use comity_core::limits::{Route, Wait};
 use comity_core::signal::Signal;
 use comity_core::time::Instant;
 use comity_store::Store;
 
 use crate::answer::Answer;
 use crate::counted;
-use crate::engine::{Engine, Request};
+use crate::engine::{Engine, host_of};
 use crate::event::{Event, EventKind, Events, since_start};
 use crate::inner::Inner;
 use crate::permit::Held;
@@ -25,22 +25,23 @@ impl Inner {
         self.watched.load(Ordering::Acquire)
     }
 
-    pub(crate) fn notice(&self, engine: &mut Engine, now: Instant, route: &Route, request: &Request, wait: &Wait) {
-        let Some(host) = route.members().iter().find(|m| m.part != Part::Bound).or(route.members().first()) else {
-            return;
-        };
-        let first = engine.memory.notice(host.scope);
-        if !first && !self.is_watched() {
-            return;
-        }
-        let name = engine.memory.inspect(host.scope).map(|(name, _)| name.to_owned()).unwrap_or_default();
-        let delay = engine.delay(now, wait);
-        if first {
-            // One notice a host, the first time it is delayed (P12).
+    /// One notice a host, the first time it is delayed (P12).
+    pub(crate) fn tell_first_delays(&self, engine: &mut Engine, now: Instant) {
+        for (host, place, wait) in std::mem::take(&mut engine.first_delays) {
+            let name = engine.memory.inspect(host).map(|(name, _)| name.to_owned()).unwrap_or_default();
+            let delay = engine.delay(now, &wait);
             tracing::info!(host = %name, delay = %delay, "requests to this host are being delayed");
-            self.emit(now, &name, request.place, EventKind::FirstDelay { delay: delay.clone() });
+            self.emit(now, &name, place, EventKind::FirstDelay { delay });
         }
-        self.emit(now, &name, request.place, EventKind::Queued { delay });
+    }
+
+    /// A request comes to wait.
+    pub(crate) fn queued_event(&self, engine: &Engine, now: Instant, route: &Route, place: u64, wait: &Wait) {
+        if self.is_watched() {
+            let host = host_of(route.members());
+            let name = engine.memory.inspect(host).map(|(name, _)| name.to_owned()).unwrap_or_default();
+            self.emit(now, &name, place, EventKind::Queued { delay: engine.delay(now, wait) });
+        }
     }
 
     fn emit(&self, now: Instant, host: &str, place: u64, kind: EventKind) {
@@ -50,9 +51,8 @@ impl Inner {
     }
 
     fn host_name(engine: &Engine, held: &Held) -> String {
-        let members = held.route.members();
-        let host = members.iter().find(|m| m.part != Part::Bound).unwrap_or(&members[0]);
-        engine.memory.inspect(host.scope).map(|(name, _)| name.to_owned()).unwrap_or_default()
+        let host = host_of(held.route.members());
+        engine.memory.inspect(host).map(|(name, _)| name.to_owned()).unwrap_or_default()
     }
 
     pub(crate) fn sent(&self, held: &Held) {

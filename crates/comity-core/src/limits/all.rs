@@ -111,8 +111,12 @@ pub fn decide(cells: &impl Cells, now: Instant, claim: &Claim<'_>) -> Result<(),
     latest.map_or(Ok(()), Err)
 }
 
-/// Checks a grant right before the request is written (decision 2).
+/// Checks a grant right before the request is written (decision 2). One that a pause has overtaken is too late at any
+/// time: what leaves now would arrive while the server wants nothing (T7).
 pub fn begin(cells: &mut impl Cells, now: Instant, members: &[Member], grant: &mut Grant) -> Begin {
+    if members.iter().any(|member| cells.cell(member.scope).paused_until() > now) {
+        return Begin::TooLate;
+    }
     match grant.late_by {
         Some(late_by) if now > grant.start.after(late_by) => {}
         _ => return Begin::Go,

@@ -100,11 +100,11 @@ impl Cell {
 
     /// Other limits from now on. What was learned stays where the policy is the same kind.
     pub fn set_limits(&mut self, limits: Arc<Limits>) {
-        if core::mem::discriminant(&limits.policy) != core::mem::discriminant(&self.limits.policy)
-            || limits.policy != self.limits.policy
-        {
-            self.learned = limits.policy.fresh();
-        }
+        self.learned = if core::mem::discriminant(&limits.policy) == core::mem::discriminant(&self.limits.policy) {
+            self.learned.within(&limits.policy)
+        } else {
+            limits.policy.fresh()
+        };
         self.limits = limits;
     }
 

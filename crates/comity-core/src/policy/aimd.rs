@@ -70,6 +70,15 @@ impl Aimd {
         }
     }
 
+    /// The same, moved inside other bounds; where nothing was learned yet it begins where they do.
+    pub(super) fn within(&self, settings: &AimdSettings) -> Self {
+        if self.changed == Instant::ZERO {
+            return Self { latency: self.latency, ..Self::new(settings) };
+        }
+        let interval = self.interval.clamp(nanos(settings.floor), nanos(settings.ceiling).max(nanos(settings.floor)));
+        Self { interval, ..*self }
+    }
+
     /// The learned interval.
     pub fn interval(&self) -> Duration {
         Duration::from_nanos(self.interval)
@@ -104,7 +113,8 @@ impl Aimd {
         match fact.outcome {
             Outcome::Refused { .. } => {
                 self.threshold = self.interval;
-                self.interval = self.interval.saturating_mul(2).min(nanos(settings.ceiling));
+                self.interval =
+                    self.interval.saturating_mul(2).max(nanos(LEAST_AFTER_REFUSAL)).min(nanos(settings.ceiling));
             }
             Outcome::ServerError | Outcome::NoAnswer => self.slow_down(settings),
             Outcome::Served if self.latency.is_slow() => {
@@ -141,8 +151,13 @@ impl Aimd {
             && self.latency.floor().is_none()
     }
 
+    /// So many times the interval; an interval of zero, which a person may set, would stay zero for ever.
+    fn slower(&self, times: u64, by: u64) -> u64 {
+        if self.interval == 0 { nanos(FROM_ZERO) } else { self.interval.saturating_mul(times) / by }
+    }
+
     fn slow_down(&mut self, settings: &AimdSettings) {
-        self.interval = (self.interval.saturating_mul(3) / 2).min(nanos(settings.ceiling));
+        self.interval = self.slower(3, 2).min(nanos(settings.ceiling));
     }
 }
 
@@ -225,6 +240,8 @@ fn code(latency: Duration) -> u8 {
 
 /// A4: what a served answer takes off below the threshold.
 const STEP: Duration = Duration::from_millis(50);
+/// What follows an interval of zero, as in the refusal policy (T8).
+const FROM_ZERO: Duration = Duration::from_millis(250);
 const WINDOW: usize = 16;
 const LEAST_SAMPLES: usize = 8;
 const FIRST_NANOS: u64 = 16_000;
@@ -305,6 +322,16 @@ mod tests {
             .count();
         assert_eq!(faster, 2);
         assert_eq!(aimd.interval(), 900 * MS);
+    }
+
+    #[test]
+    fn a2_an_interval_of_zero_does_not_switch_learning_off() {
+        let settings = AimdSettings::default().bounded_by(Duration::ZERO);
+        let mut aimd = Aimd::new(&settings);
+        let now = Instant::from_millis(1000);
+        let refused = Fact { started: now, outcome: Outcome::Refused { advised: false }, latency: None };
+        assert_eq!(aimd.taught(now, &refused, &settings), Change::Slower);
+        assert_eq!(aimd.interval(), 250 * MS);
     }
 
     #[test]

@@ -169,6 +169,15 @@ impl Learned {
         }
     }
 
+    /// The same, moved inside the bounds of a policy of the same kind with other settings.
+    #[must_use]
+    pub fn within(&self, policy: &Policy) -> Self {
+        match (self, policy) {
+            (Self::Aimd(aimd), Policy::Aimd(settings)) => Self::Aimd(aimd.within(settings)),
+            _ => *self,
+        }
+    }
+
     /// Whether it is indistinguishable from [`Policy::fresh`].
     pub fn is_fresh(&self, now: Instant, policy: &Policy) -> bool {
         match (self, policy) {

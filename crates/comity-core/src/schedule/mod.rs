@@ -13,8 +13,7 @@ mod slab;
 
 pub use retry::{Attempted, GiveUp, Replay, Verdict, verdict};
 
-use core::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::BTreeSet;
 
 use hashbrown::HashMap;
 
@@ -34,9 +33,9 @@ pub struct Schedule {
     ready: BTreeSet<(u64, QueueId)>,
     /// Queues whose head the store is being asked for.
     trying: Vec<QueueId>,
-    timers: BinaryHeap<Reverse<(Instant, ScopeId)>>,
+    timers: BTreeSet<(Instant, ScopeId)>,
     /// Waiters that may not be tried before an instant of their own (a retry after a fixed time).
-    later: BTreeMap<(Instant, u64), Ticket>,
+    later: BTreeSet<(Instant, u64, Ticket)>,
     attempts: u64,
 }
 
@@ -93,7 +92,7 @@ struct Waiter {
 #[derive(Debug)]
 struct Queue {
     route: Route,
-    waiting: BTreeMap<u64, Ticket>,
+    waiting: BTreeSet<(u64, Ticket)>,
     state: State,
     /// What woke it, and wakes the next when this one has been served.
     woken_by: Option<Woken>,
@@ -165,30 +164,25 @@ impl Schedule {
         self.queues.get(queue).is_some_and(|queue| queue.route.members().iter().any(on))
     }
 
-    /// How many wait for a route.
-    pub fn waiting_for(&self, route: &Route) -> usize {
-        self.by_route.get(route).and_then(|queue| self.queues.get(*queue)).map_or(0, |queue| queue.waiting.len())
-    }
-
     /// Why the head of a waiter's queue waits; `None` where it was not asked yet or the ticket is not waiting.
     pub fn wait_of(&self, ticket: Ticket) -> Option<Wait> {
         let waiter = self.waiters.get(ticket)?;
         let queue = self.queues.get(waiter.queue)?;
         let mut wait = queue.wait?;
-        if queue.waiting.first_key_value().is_some_and(|(place, _)| *place != waiter.place) {
+        if queue.waiting.first().is_some_and(|(_, head)| *head != ticket) {
             wait.because = Because::Order;
         }
         Some(wait)
     }
 
-    /// A request comes to wait. Two requests never share a place.
+    /// A request comes to wait.
     pub fn enqueue(&mut self, now: Instant, waiting: Waiting) -> Ticket {
         let Waiting { route, cost, place, not_before } = waiting;
         let queue = self.queue_of(route);
         let asked = not_before.unwrap_or(now).max(now);
         let ticket = self.waiters.insert(Waiter { place, asked, cost, queue });
         if asked > now {
-            self.later.insert((asked, place), ticket);
+            self.later.insert((asked, place, ticket));
             self.expect(queue, 1);
         } else {
             self.join(queue, place, ticket);
@@ -198,23 +192,20 @@ impl Schedule {
 
     /// The next request to ask the store for, if any may start now.
     pub fn next(&mut self, now: Instant) -> Option<Attempt> {
-        while let Some(entry) = self.later.first_entry()
-            && entry.key().0 <= now
+        while let Some((at, place, ticket)) = self.later.first().copied()
+            && at <= now
         {
-            let (_, place) = *entry.key();
-            let ticket = entry.remove();
+            self.later.pop_first();
             if let Some(queue) = self.waiters.get(ticket).map(|waiter| waiter.queue) {
                 self.expect(queue, -1);
                 self.join(queue, place, ticket);
             }
         }
-        while let Some(Reverse((at, scope))) = self.timers.peek().copied()
+        while let Some((at, scope)) = self.timers.first().copied()
             && at <= now
         {
-            self.timers.pop();
-            if self.parked.get(&scope).is_some_and(|parked| parked.wake == at) {
-                self.wake(scope, Some(at));
-            }
+            self.timers.pop_first();
+            self.wake(scope, Some(at));
         }
         while let Some((place, queue_at)) = self.ready.pop_first() {
             let Some(queue) = self.queues.get_mut(queue_at) else { continue };
@@ -229,7 +220,7 @@ impl Schedule {
                 self.pass_on(woken_by, Some(blocked));
                 continue;
             }
-            let Some((_, ticket)) = queue.waiting.first_key_value() else { continue };
+            let Some((_, ticket)) = queue.waiting.first() else { continue };
             let Some(waiter) = self.waiters.get(*ticket) else { continue };
             queue.state = State::Trying;
             queue.ask_anew = false;
@@ -254,11 +245,11 @@ impl Schedule {
         if let Some(waiter) = &waiter {
             if waiter.queue == attempt.queue {
                 if let Some(queue) = self.queues.get_mut(waiter.queue) {
-                    queue.waiting.remove(&waiter.place);
+                    queue.waiting.remove(&(waiter.place, attempt.ticket));
                 }
             } else {
                 // The rules changed meanwhile, and it waited in another queue.
-                self.leave(waiter);
+                self.leave(waiter, attempt.ticket);
             }
         }
         let Some(woken_by) = self.tried(attempt) else { return waiter.is_some() };
@@ -299,19 +290,19 @@ impl Schedule {
     /// A request waits no more. False where it was not waiting (any more).
     pub fn cancel(&mut self, ticket: Ticket) -> bool {
         let Some(waiter) = self.waiters.remove(ticket) else { return false };
-        if self.later.remove(&(waiter.asked, waiter.place)).is_some() {
+        if self.later.remove(&(waiter.asked, waiter.place, ticket)) {
             self.expect(waiter.queue, -1);
             self.drop_queue_if_idle(waiter.queue);
         } else {
-            self.leave(&waiter);
+            self.leave(&waiter, ticket);
         }
         true
     }
 
-    fn leave(&mut self, waiter: &Waiter) {
+    fn leave(&mut self, waiter: &Waiter, ticket: Ticket) {
         let Some(queue) = self.queues.get_mut(waiter.queue) else { return };
-        let was_head = queue.waiting.first_key_value().is_some_and(|(place, _)| *place == waiter.place);
-        queue.waiting.remove(&waiter.place);
+        let was_head = queue.waiting.first().is_some_and(|(_, head)| *head == ticket);
+        queue.waiting.remove(&(waiter.place, ticket));
         if !was_head || queue.state == State::Trying {
             return;
         }
@@ -334,6 +325,12 @@ impl Schedule {
                 self.wake(member.scope, None);
             }
         }
+    }
+
+    /// A scope's limits changed: those that wait on it are asked anew.
+    pub fn wake_scope(&mut self, scope: ScopeId) {
+        self.ask_anew(Some(scope));
+        self.wake(scope, None);
     }
 
     /// The limits changed: all that wait are asked anew.
@@ -373,7 +370,7 @@ impl Schedule {
         self.ready.clear();
         self.trying.clear();
         self.timers.clear();
-        let later: BTreeSet<Ticket> = self.later.values().copied().collect();
+        let later: BTreeSet<Ticket> = self.later.iter().map(|(_, _, ticket)| *ticket).collect();
         for (ticket, old_queue) in
             self.waiters.iter().map(|(ticket, waiter)| (ticket, waiter.queue)).collect::<Vec<_>>()
         {
@@ -387,17 +384,12 @@ impl Schedule {
     }
 
     /// When to call [`Schedule::next`] again if nothing happens until then.
-    pub fn deadline(&mut self) -> Option<Instant> {
+    pub fn deadline(&self) -> Option<Instant> {
         if !self.ready.is_empty() {
             return Some(Instant::ZERO);
         }
-        while let Some(Reverse((at, scope))) = self.timers.peek()
-            && self.parked.get(scope).is_none_or(|parked| parked.wake != *at)
-        {
-            self.timers.pop();
-        }
-        let timer = self.timers.peek().map(|Reverse((at, _))| *at);
-        let later = self.later.first_key_value().map(|((at, _), _)| *at);
+        let timer = self.timers.first().map(|(at, _)| *at);
+        let later = self.later.first().map(|(at, _, _)| *at);
         [timer, later].into_iter().flatten().min()
     }
 
@@ -407,7 +399,7 @@ impl Schedule {
         }
         let queue = self.queues.insert(Queue {
             route: route.clone(),
-            waiting: BTreeMap::new(),
+            waiting: BTreeSet::new(),
             state: State::Idle,
             woken_by: None,
             wait: None,
@@ -426,9 +418,9 @@ impl Schedule {
 
     fn join(&mut self, queue_at: QueueId, place: u64, ticket: Ticket) {
         let Some(queue) = self.queues.get_mut(queue_at) else { return };
-        let head = queue.waiting.first_key_value().map(|(place, _)| *place);
-        queue.waiting.insert(place, ticket);
-        if head.is_some_and(|head| head < place) {
+        let head = queue.waiting.first().map(|(place, _)| *place);
+        queue.waiting.insert((place, ticket));
+        if head.is_some_and(|head| head <= place) {
             return;
         }
         if queue.state != State::Trying {
@@ -438,12 +430,12 @@ impl Schedule {
     }
 
     fn head(&self, queue_at: QueueId) -> Option<Ticket> {
-        self.queues.get(queue_at)?.waiting.first_key_value().map(|(_, ticket)| *ticket)
+        self.queues.get(queue_at)?.waiting.first().map(|(_, ticket)| *ticket)
     }
 
     fn make_ready_or_drop(&mut self, queue_at: QueueId) {
         let Some(queue) = self.queues.get_mut(queue_at) else { return };
-        match queue.waiting.first_key_value() {
+        match queue.waiting.first() {
             Some((place, _)) => {
                 queue.state = State::Ready(*place);
                 self.ready.insert((*place, queue_at));
@@ -469,6 +461,7 @@ impl Schedule {
                 let was_first = parked.queues.first() == Some(&(place, queue_at));
                 parked.queues.remove(&(place, queue_at));
                 if parked.queues.is_empty() {
+                    self.timers.remove(&(parked.wake, scope));
                     self.parked.remove(&scope);
                 } else if was_first {
                     // What held it back (its cost, say) need not hold back those that waited behind it.
@@ -480,7 +473,7 @@ impl Schedule {
 
     fn park(&mut self, queue_at: QueueId, scope: ScopeId) {
         let Some(queue) = self.queues.get_mut(queue_at) else { return };
-        let Some((place, _)) = queue.waiting.first_key_value() else { return };
+        let Some((place, _)) = queue.waiting.first() else { return };
         queue.state = State::Parked(scope, *place);
         let parked = self.parked.entry(scope).or_insert_with(|| Parked {
             queues: BTreeSet::new(),
@@ -494,14 +487,16 @@ impl Schedule {
         let Some(parked) = self.parked.get_mut(&scope) else { return };
         parked.for_a_place |= for_a_place;
         if until < parked.wake {
+            self.timers.remove(&(parked.wake, scope));
             parked.wake = until;
-            self.timers.push(Reverse((until, scope)));
+            self.timers.insert((until, scope));
         }
     }
 
     /// Lets the one that has waited longest on a scope try.
     fn wake(&mut self, scope: ScopeId, due: Option<Instant>) {
         let Some(parked) = self.parked.get_mut(&scope) else { return };
+        self.timers.remove(&(parked.wake, scope));
         parked.wake = Instant::FAR;
         parked.for_a_place = false;
         let first = parked.queues.pop_first();

@@ -130,6 +130,11 @@ impl Kept {
         self.outputs.is_done(url)
     }
 
+    /// URLs are left that no record tells of: a run that is resumed goes on with them.
+    pub fn leave_open(&self) {
+        self.outputs.left_open.store(true, Ordering::Relaxed);
+    }
+
     /// Whether this run goes on with an earlier one.
     pub fn resumes(&self) -> bool {
         self.outputs.resume

@@ -25,6 +25,8 @@ pub(super) struct Job {
     pub(super) attempts: u32,
     pub(super) waits: Vec<Waited>,
     pub(super) started: Timestamp,
+    /// Its site has gone on to the next URL: the job has had its first turn.
+    pub(super) passed_on: bool,
 }
 
 /// What a job is for.

@@ -5,7 +5,7 @@ use std::hash::BuildHasher;
 use hashbrown::HashTable;
 use url::Url;
 
-use crate::keep::Timestamp;
+use crate::keep::{Outcome, Timestamp};
 use crate::list::List;
 use crate::robots::Robots;
 
@@ -35,6 +35,10 @@ pub(super) struct Site {
     pub(super) robots: RobotsState,
     pub(super) opened: bool,
     pub(super) trouble: Option<Box<Trouble>>,
+    /// Jobs in the line that are asked of it.
+    pub(super) in_line: u32,
+    /// Why it was left for good.
+    pub(super) left_for: Option<Box<(Outcome, String)>>,
 }
 
 /// What is known of a site's robots.txt.
@@ -147,6 +151,8 @@ impl Sites {
             robots: RobotsState::Unknown,
             opened: false,
             trouble: None,
+            in_line: 0,
+            left_for: None,
         });
         let id = (self.sites.len() - 1) as u32;
         let (sites, origins, hasher) = (&self.sites, &self.origins, &self.hasher);

@@ -12,7 +12,7 @@ pub trait Observer: Send {
     /// A URL is done.
     fn record(&mut self, record: &Record);
 
-    /// Something a person should know, in a sentence: the first delay of a host (P12), a header that made no sense.
+    /// Something a person should know, in a sentence: a host that was given up, a robots.txt that cannot be read.
     fn notice(&mut self, text: &str);
 }
 

@@ -34,6 +34,10 @@ pub(super) struct Run<'a> {
     /// Redirects that wait for the robots.txt of the site they lead to.
     visitors: HashMap<SiteId, Vec<Job>, foldhash::fast::RandomState>,
     attempts: JoinSet<()>,
+    /// A pacer for each set of limits that lines of the list bring.
+    own_pacers: HashMap<usize, Pacer, foldhash::fast::RandomState>,
+    /// Crawl-delays by host, and which of its sites declares which.
+    crawl_delays: HashMap<Box<str>, Vec<(SiteId, Duration)>>,
     /// Jobs whose attempt has not reported yet.
     in_flight: HashSet<u64, foldhash::fast::RandomState>,
     active: usize,
@@ -82,6 +86,8 @@ impl<'a> Run<'a> {
             early: HashMap::default(),
             visitors: HashMap::default(),
             attempts: JoinSet::new(),
+            own_pacers: HashMap::default(),
+            crawl_delays: HashMap::new(),
             in_flight: HashSet::default(),
             active: 0,
             reports,
@@ -133,10 +139,14 @@ impl<'a> Run<'a> {
         self.attempts.shutdown().await;
         // What was kept before the run was stopped is counted, although nothing more is sent.
         while let Ok(message) = inbox.try_recv() {
-            if let Message::Done { job, record, .. } = message {
-                self.in_flight.remove(&job.tag.number());
-                self.tally.record(&record);
-                self.observer.record(&record);
+            match message {
+                Message::Done { job, record, .. } => {
+                    self.in_flight.remove(&job.tag.number());
+                    self.tally.record(&record);
+                    self.observer.record(&record);
+                }
+                Message::Fatal(error) => return Err(error.into()),
+                _ => {}
             }
         }
         self.finish(stopped)
@@ -179,7 +189,11 @@ impl<'a> Run<'a> {
 
     /// Begins with a site: with its robots.txt, where it is asked for.
     fn open(&mut self, site: SiteId) {
-        if !std::mem::replace(&mut self.sites.get_mut(site).opened, true) && self.options.robots {
+        if std::mem::replace(&mut self.sites.get_mut(site).opened, true) {
+            // A redirect came here first and asked for its robots.txt: the answer goes on with the site.
+            return;
+        }
+        if self.options.robots {
             self.ask_robots(site, None);
         } else {
             self.push_next(site);
@@ -204,6 +218,7 @@ impl<'a> Run<'a> {
             attempts: 0,
             waits: Vec::new(),
             started: now(),
+            passed_on: false,
         });
         self.push(job, after);
     }
@@ -211,10 +226,11 @@ impl<'a> Run<'a> {
     /// Puts the site's next URL in line, past those that are not asked at all.
     fn push_next(&mut self, site: SiteId) {
         while let Some(index) = self.sites.peek(site) {
-            if let RobotsState::Known(_, until) = &self.sites.get(site).robots
-                && *until < now()
-            {
-                return self.ask_robots(site, None);
+            match &self.sites.get(site).robots {
+                RobotsState::Known(_, until) if *until < now() => return self.ask_robots(site, None),
+                // Its answer will go on with the site.
+                RobotsState::Asked(_) => return,
+                RobotsState::Known(..) | RobotsState::Unknown => {}
             }
             let url = self.context.list.url(index);
             self.sites.pop(site);
@@ -229,6 +245,7 @@ impl<'a> Run<'a> {
                 attempts: 0,
                 waits: Vec::new(),
                 started: now(),
+                passed_on: false,
             });
             if self.is_young(index, &job.url) {
                 let mut record = job.record(Outcome::Unchanged, now());
@@ -236,10 +253,11 @@ impl<'a> Run<'a> {
                 self.note(record);
                 continue;
             }
-            if self.may_ask(&job) {
-                return self.push(job, None);
+            if !self.may_ask(&job) {
+                self.note(disallowed(&job));
+            } else if self.push(job, None) {
+                return;
             }
-            self.note(disallowed(&job));
         }
     }
 
@@ -273,15 +291,14 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Puts a job in line for the host it is asked of now.
-    fn push(&mut self, job: Box<Job>, after: Option<Duration>) {
+    /// Puts a job in line for the host it is asked of now. False where it cannot even wait, which is recorded.
+    fn push(&mut self, job: Box<Job>, after: Option<Duration>) -> bool {
         let tag = job.tag.number();
         let (place, extra) = match job.tag {
             Tag::Page(index) => (Some(u64::from(index)), self.context.list.extra(index)),
             Tag::Robots(site) => (self.place_of(site), None),
         };
-        let idempotent = !matches!(job.method, Method::POST | Method::PATCH | Method::CONNECT);
-        let replay = Replay { idempotent, replayable: true, retries: self.options.retries };
+        let replay = Replay { idempotent: job.method.is_idempotent(), replayable: true, retries: self.options.retries };
         let mut ask = Ask::new(&job.url).replay(replay);
         if let Some(place) = place {
             ask = ask.place(place);
@@ -296,16 +313,33 @@ impl<'a> Run<'a> {
             ask = ask.cost(cost.get());
         }
         let pushed = match extra.and_then(|extra| extra.limits.as_ref()) {
-            Some(limits) => self.line.push_under(&self.pacer.with_limits(limits), &ask, tag),
+            Some(limits) => {
+                let own = self.own_pacers.entry(Arc::as_ptr(limits) as usize);
+                let pacer = own.or_insert_with(|| self.pacer.with_limits(limits));
+                self.line.push_under(pacer, &ask, tag)
+            }
             None => self.line.push(&ask, tag),
         };
         match pushed {
             Ok(Ok(place)) => {
-                self.queued.insert(tag, Queued { job, place: Some(place), since: now() });
+                self.enqueue(Queued { job, place: Some(place), since: now() });
+                return true;
             }
             Ok(Err(full)) => self.refuse(&job, Outcome::NotChecked, &full.to_string()),
             Err(error) => self.refuse(&job, Outcome::Skipped, &error.to_string()),
         }
+        false
+    }
+
+    fn enqueue(&mut self, queued: Queued) {
+        self.sites.get_mut(queued.job.site).in_line += 1;
+        self.queued.insert(queued.job.tag.number(), queued);
+    }
+
+    fn dequeue(&mut self, tag: u64) -> Option<Queued> {
+        let queued = self.queued.remove(&tag)?;
+        self.sites.get_mut(queued.job.site).in_line -= 1;
+        Some(queued)
     }
 
     /// A job cannot even wait. Without its robots.txt nothing of a site can be asked.
@@ -327,17 +361,17 @@ impl<'a> Run<'a> {
 
     /// The line says that a job may start.
     fn granted(&mut self, tag: u64, permit: Permit) {
-        let Some(Queued { job, .. }) = self.queued.remove(&tag) else {
+        let Some(Queued { mut job, .. }) = self.dequeue(tag) else {
             self.early.insert(tag, permit);
             return;
         };
-        let first_of_site = matches!(job.tag, Tag::Page(_)) && job.redirects.is_empty() && job.attempts == 0;
+        let goes_on = matches!(job.tag, Tag::Page(_)) && !std::mem::replace(&mut job.passed_on, true);
         let site = job.site;
         self.active += 1;
         self.requests += 1;
         self.in_flight.insert(tag);
         self.attempts.spawn(attempt(Arc::clone(&self.context), job, permit, self.reports.clone()));
-        if first_of_site {
+        if goes_on {
             self.push_next(site);
         }
     }
@@ -354,7 +388,7 @@ impl<'a> Run<'a> {
                 if sent == Sent::No {
                     self.requests = self.requests.saturating_sub(1);
                 }
-                self.queued.insert(tag, Queued { job, place, since: now() });
+                self.enqueue(Queued { job, place, since: now() });
                 if let Some(permit) = self.early.remove(&tag) {
                     self.granted(tag, permit);
                 }
@@ -368,12 +402,14 @@ impl<'a> Run<'a> {
                 self.visit(job);
             }
             Message::Done { job, record, sent } => {
+                self.requests = self.requests.saturating_sub(u64::from(sent == Sent::No));
                 self.tally.record(&record);
                 self.observer.record(&record);
                 self.judge(job.site, sent);
             }
             Message::Broken { job, failure } => {
-                let again = self.options.retries.is_some_and(|retries| job.attempts <= retries);
+                let tried = job.attempts.saturating_sub(job.redirects.len() as u32);
+                let again = self.options.retries.is_some_and(|retries| tried <= retries);
                 if again && job.method.is_idempotent() {
                     self.push(job, Some(BROKEN_AGAIN));
                 } else {
@@ -390,12 +426,22 @@ impl<'a> Run<'a> {
 
     /// A redirect comes to a site: its robots.txt is asked for first.
     fn visit(&mut self, job: Box<Job>) {
-        if !self.options.robots || matches!(job.tag, Tag::Robots(_)) {
-            return self.push(job, None);
-        }
         let site = job.site;
-        match self.sites.get(site).robots {
-            RobotsState::Known(..) if self.may_ask(&job) => self.push(job, None),
+        if let Some((outcome, reason)) = self.sites.get(site).left_for.as_deref().cloned() {
+            return self.refuse(&job, outcome, &reason);
+        }
+        if !self.options.robots || matches!(job.tag, Tag::Robots(_)) {
+            self.push(job, None);
+            return;
+        }
+        match &self.sites.get(site).robots {
+            RobotsState::Known(_, until) if *until < now() => {
+                self.visitors.entry(site).or_default().push(*job);
+                self.ask_robots(site, None);
+            }
+            RobotsState::Known(..) if self.may_ask(&job) => {
+                self.push(job, None);
+            }
             RobotsState::Known(..) => self.note(disallowed(&job)),
             RobotsState::Asked(_) => self.visitors.entry(site).or_default().push(*job),
             RobotsState::Unknown => {
@@ -413,18 +459,11 @@ impl<'a> Run<'a> {
                 // A missing robots.txt is no error of the host.
                 self.judge(site, Sent::Answered);
                 let delay = robots.crawl_delay().max(robots.request_rate()).unwrap_or_default();
-                let over = delay > self.options.crawl_delay_limit;
                 let life = i64::try_from(lifetime.as_millis()).unwrap_or(i64::MAX);
                 let until = Timestamp::from_millis(now().as_millis().saturating_add(life));
                 self.sites.get_mut(site).robots = RobotsState::Known(robots, until);
-                if over && !self.options.clamp_crawl_delay {
-                    let limit = self.options.crawl_delay_limit;
-                    let reason = format!("robots.txt asks for a Crawl-delay of {delay:?}, over the limit of {limit:?}");
+                if let Some(reason) = self.declare(site, delay) {
                     return self.leave(site, Outcome::Skipped, &reason);
-                }
-                // The origin that was asked, not the one its redirects led to.
-                if let Ok(origin) = Url::parse(self.sites.origin(&self.context.list, site)) {
-                    let _ = self.pacer.set_crawl_delay(&origin, delay.min(self.options.crawl_delay_limit));
                 }
                 self.push_next(site);
                 for visitor in self.visitors.remove(&site).unwrap_or_default() {
@@ -434,7 +473,8 @@ impl<'a> Run<'a> {
             RobotsAnswer::NotNow(why) => {
                 let RobotsState::Asked(tried) = self.sites.get(site).robots else { return };
                 self.sites.get_mut(site).robots = RobotsState::Asked(tried + 1);
-                if tried + 1 < ROBOTS_TRIES {
+                // One that refused was asked as often as refusals are (T10).
+                if tried + 1 < ROBOTS_TRIES && sent != Sent::Refused {
                     self.ask_robots(site, Some(ROBOTS_AGAIN * 2u32.pow(u32::from(tried))));
                 } else {
                     let reason = format!("robots.txt could not be read: {why}");
@@ -444,6 +484,26 @@ impl<'a> Run<'a> {
                 }
             }
         }
+    }
+
+    /// A site declares a Crawl-delay. Its host keeps the longest of what its sites declare, because the pace is the host's.
+    /// A reason where it is longer than anybody waits.
+    fn declare(&mut self, site: SiteId, delay: Duration) -> Option<String> {
+        let origin = Url::parse(self.sites.origin(&self.context.list, site)).ok()?;
+        let host: Box<str> = origin.host_str()?.into();
+        if delay.is_zero() && !self.crawl_delays.contains_key(&host) {
+            return None;
+        }
+        let limit = self.pacer.crawl_delay_limit(&origin).unwrap_or(self.options.crawl_delay_limit);
+        if delay > limit && !self.options.clamp_crawl_delay {
+            return Some(format!("robots.txt asks for a Crawl-delay of {delay:?}, over the limit of {limit:?}"));
+        }
+        let declared = self.crawl_delays.entry(host).or_default();
+        declared.retain(|(other, _)| *other != site);
+        declared.push((site, delay.min(limit)));
+        let longest = declared.iter().map(|(_, delay)| *delay).max().unwrap_or_default();
+        let _ = self.pacer.set_crawl_delay(&origin, longest);
+        None
     }
 
     /// Gives a site up that has refused, or has not answered, for too long; and the run, where it is told to (H10).
@@ -520,15 +580,29 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Ends all that is left of a site, each URL reported.
+    /// Ends all that is left of a site, each URL reported, and what redirects bring to it from now on.
     fn leave(&mut self, site: SiteId, outcome: Outcome, reason: &str) {
-        let tags: Vec<u64> = self.queued.iter().filter(|(_, q)| q.job.site == site).map(|(tag, _)| *tag).collect();
-        for tag in tags {
-            if let Some(Queued { job, place, .. }) = self.queued.remove(&tag) {
-                if let Some(place) = place {
-                    self.line.remove(place);
+        let state = self.sites.get_mut(site);
+        state.left_for = Some(Box::new((outcome, reason.to_owned())));
+        if let Some(trouble) = state.trouble.take()
+            && trouble.silent_since.is_some()
+        {
+            self.silent_sites -= 1;
+        }
+        let mut guests = Vec::new();
+        if self.sites.get(site).in_line > 0 {
+            let tags: Vec<u64> = self.queued.iter().filter(|(_, q)| q.job.site == site).map(|(tag, _)| *tag).collect();
+            for tag in tags {
+                if let Some(Queued { job, place, .. }) = self.dequeue(tag) {
+                    if let Some(place) = place {
+                        self.line.remove(place);
+                    }
+                    match job.tag {
+                        // Another site's robots.txt was looked for here.
+                        Tag::Robots(other) if other != site => guests.push(other),
+                        _ => self.end(&job, outcome, reason),
+                    }
                 }
-                self.end(&job, outcome, reason);
             }
         }
         for job in self.visitors.remove(&site).unwrap_or_default() {
@@ -538,6 +612,9 @@ impl<'a> Run<'a> {
             let mut record = Record::new(self.context.list.text(index), outcome, now(), now());
             record.reason = Some(reason.to_owned());
             self.note(record);
+        }
+        for guest in guests {
+            self.leave(guest, outcome, reason);
         }
     }
 
@@ -582,13 +659,13 @@ impl<'a> Run<'a> {
         if !self.line.remove(place) {
             return;
         }
-        let Some(Queued { job, .. }) = self.queued.remove(&tag) else { return };
+        let Some(Queued { mut job, .. }) = self.dequeue(tag) else { return };
         let why = delay.map_or_else(String::new, |delay| format!(" ({delay})"));
         let reason = format!("waited longer than the {limit:?} of --queue-timeout{why}");
         match job.tag {
             Tag::Page(_) => {
                 self.end(&job, Outcome::NotChecked, &reason);
-                if job.redirects.is_empty() && job.attempts == 0 {
+                if !std::mem::replace(&mut job.passed_on, true) {
                     self.push_next(job.site);
                 }
             }
@@ -652,6 +729,9 @@ impl<'a> Run<'a> {
         }
         let status = self.status();
         self.observer.status(&status);
+        if self.tally.totals().not_checked > 0 {
+            self.context.kept.leave_open();
+        }
         self.context.kept.close()?;
         self.context.requests.save_cookies()?;
         let dropped = self.context.requests.cookies_dropped();
