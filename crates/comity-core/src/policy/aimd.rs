@@ -113,8 +113,7 @@ impl Aimd {
         match fact.outcome {
             Outcome::Refused { .. } => {
                 self.threshold = self.interval;
-                self.interval =
-                    self.interval.saturating_mul(2).max(nanos(LEAST_AFTER_REFUSAL)).min(nanos(settings.ceiling));
+                self.interval = self.slower(2, 1).min(nanos(settings.ceiling));
             }
             Outcome::ServerError | Outcome::NoAnswer => self.slow_down(settings),
             Outcome::Served if self.latency.is_slow() => {

@@ -53,6 +53,8 @@ pub(super) struct Run<'a> {
     /// Sites that are silent now, and when any host last answered (A10).
     silent_sites: u32,
     last_answer: Timestamp,
+    /// When the last time without any answer ended.
+    recovered: Timestamp,
     outage_told: bool,
 }
 
@@ -100,6 +102,7 @@ impl<'a> Run<'a> {
             limited: false,
             silent_sites: 0,
             last_answer: now(),
+            recovered: Timestamp::default(),
             outage_told: false,
         };
         (run, inbox)
@@ -519,6 +522,10 @@ impl<'a> Run<'a> {
             self.limited |= self.refusals.len() >= most as usize;
         }
         if matches!(sent, Sent::Answered | Sent::Error | Sent::Refused) {
+            if longer(self.last_answer, at, self.options.dead_time) {
+                // Nobody had answered for so long: all that are silent get their time anew.
+                self.recovered = at;
+            }
             self.last_answer = at;
             self.outage_told = false;
             if let Some(trouble) = &mut self.sites.get_mut(site).trouble
@@ -558,7 +565,7 @@ impl<'a> Run<'a> {
                 let (silent, before) = (trouble.silent, trouble.silent_since);
                 let since = *trouble.silent_since.get_or_insert(at);
                 self.silent_sites += u32::from(before.is_none());
-                let dead = silent >= SILENT_TIMES && longer(since, at, self.options.dead_time);
+                let dead = silent >= SILENT_TIMES && longer(since.max(self.recovered), at, self.options.dead_time);
                 // Where many hosts went silent together and none answers, our own network is likelier to blame (A10).
                 let ours = self.silent_sites >= MANY_SITES && self.last_answer < since;
                 if dead && ours && !std::mem::replace(&mut self.outage_told, true) {

@@ -118,3 +118,89 @@ fn a10_hosts_that_go_silent_together_are_not_blamed() {
     // The control: one host alone is given up.
     assert!(given_up(&visit(1)) > 0);
 }
+
+#[test]
+fn h19_a_missing_robots_txt_is_no_error_of_the_host() {
+    let far_end = FarEnd::start(World::new().host("a.example", Host::new().robots_reply(Reply::status(404)))).unwrap();
+    let visited = Visit::new(Profile::Crawl, pages("a.example", 3))
+        .limits(fixed(5))
+        .options(|options| {
+            options.robots = true;
+            options.stop_after_errors = Some(1);
+        })
+        .go(&far_end);
+    assert_eq!(visited.count(Outcome::Fetched), 3);
+}
+
+#[test]
+fn a_host_that_cannot_be_paced_has_its_urls_reported_and_no_other() {
+    let far_end = FarEnd::start(World::new().default_host(Host::new())).unwrap();
+    let label = "x".repeat(70);
+    let urls = vec![format!("http://{label}.test/1"), format!("http://{label}.test/2"), "http://ok.test/1".to_owned()];
+    for robots in [false, true] {
+        let visited =
+            Visit::new(Profile::Crawl, urls.clone()).limits(fixed(5)).options(|o| o.robots = robots).go(&far_end);
+        let mut told: Vec<&str> = visited.records.iter().map(|record| record.url.as_str()).collect();
+        told.sort_unstable();
+        let mut asked: Vec<&str> = urls.iter().map(String::as_str).collect();
+        asked.sort_unstable();
+        assert_eq!(told, asked);
+        assert_eq!((visited.count(Outcome::Fetched), visited.count(Outcome::Skipped)), (1, 2));
+    }
+}
+
+#[test]
+fn an_answer_that_never_comes_does_not_hold_the_run() {
+    let world = World::new().host("silent.example", Host::silent()).default_host(Host::new());
+    let far_end = FarEnd::start(world).unwrap();
+    let urls: Vec<String> = pages("silent.example", 3).into_iter().chain(pages("b.example", 2)).collect();
+    let visited = Visit::new(Profile::Crawl, urls)
+        .limits(fixed(5))
+        .options(|options| {
+            options.idle_time = Duration::from_millis(200);
+            options.dead_time = Duration::from_millis(100);
+        })
+        .go(&far_end);
+    assert_eq!((visited.count(Outcome::Failed), visited.count(Outcome::Fetched)), (3, 2));
+    assert!(visited.took < Duration::from_secs(4), "{:?}", visited.took);
+    assert!(visited.records.iter().any(|r| r.error.as_deref().is_some_and(|e| e.contains("--idle-time"))));
+}
+
+#[test]
+fn a_crawler_reads_one_body_of_a_host_at_a_time() {
+    let body = || Reply::ok(vec![b'x'; 2000]).body_after(Duration::from_millis(150));
+    let far_end = FarEnd::start(World::new().host("a.example", Host::new().respond(move |_, _| Some(body())))).unwrap();
+    let gaps = |profile: Profile| {
+        far_end.clear();
+        let visited = Visit::new(profile, pages("a.example", 4)).limits(fixed(10)).go(&far_end);
+        assert_eq!(visited.count(Outcome::Fetched), 4);
+        comity_audit::arrivals::Gaps::of(&far_end.times("a.example"))
+    };
+    assert_eq!(gaps(Profile::Crawl).below(Duration::from_millis(145)), 0);
+    // The control: an API client has its place back at the headers (T1).
+    assert!(gaps(Profile::Api).below(Duration::from_millis(145)) > 0);
+}
+
+#[test]
+fn a_redirect_from_another_host_to_this_machine_is_not_followed() {
+    let far_end = FarEnd::start(World::new().default_host(Host::new())).unwrap();
+    let home = format!("http://127.0.0.1:{}/secret", far_end.addr().port());
+    let host = Host::new().respond(move |arrival, _| (arrival.path == "/in").then(|| Reply::redirect(302, &home)));
+    let world = FarEnd::start(World::new().host("a.example", host)).unwrap();
+    let visited = Visit::new(Profile::Crawl, ["http://a.example/in".to_owned()]).limits(fixed(5)).go(&world);
+    assert_eq!(visited.count(Outcome::Failed), 1);
+    assert!(visited.records[0].error.as_deref().unwrap().contains("this machine"));
+    assert!(far_end.arrivals().is_empty());
+}
+
+#[test]
+fn a_link_whose_host_knows_no_head_is_asked_with_get() {
+    let host = Host::new().respond(|arrival, _| (arrival.method == "HEAD").then(|| Reply::status(405)));
+    let far_end = FarEnd::start(World::new().host("a.example", host)).unwrap();
+    let mut visit = Visit::new(Profile::Crawl, pages("a.example", 2)).limits(fixed(5));
+    visit.head = true;
+    visit.keep.head = true;
+    let visited = visit.go(&far_end);
+    assert!(visited.records.iter().all(|record| record.status == Some(200)), "{:?}", visited.records);
+    assert_eq!(far_end.arrivals().len(), 4);
+}

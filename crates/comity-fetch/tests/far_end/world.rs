@@ -16,6 +16,7 @@ pub(crate) struct Visit {
     pub(crate) options: Options,
     pub(crate) keep: keep::Options,
     pub(crate) urls: Vec<String>,
+    pub(crate) head: bool,
 }
 
 /// What came of it.
@@ -51,6 +52,7 @@ impl Visit {
             options: Options { robots: false, ..Options::default() },
             keep: keep::Options { now: Timestamp::from_millis(1_780_000_000_000), ..keep::Options::default() },
             urls: urls.into_iter().collect(),
+            head: false,
         }
     }
 
@@ -80,7 +82,7 @@ impl Visit {
         let fetch = Fetch {
             pacer: self.builder.local(),
             client,
-            requests: Requests::new(RequestOptions::default()).unwrap(),
+            requests: Requests::new(RequestOptions { head: self.head, ..RequestOptions::default() }).unwrap(),
             kept: Kept::open(&self.keep).unwrap(),
             list,
             options: self.options,
