@@ -173,7 +173,11 @@ fn build(context: &Context, job: &Job) -> Result<Request, String> {
 }
 
 fn validators(context: &Context, job: &Job) -> Option<Validators> {
-    if context.if_newer && job.redirects.is_empty() { context.kept.validators(&job.first) } else { None }
+    if context.if_newer && job.redirects.is_empty() {
+        context.kept.validators(&job.first, job.variant.as_deref())
+    } else {
+        None
+    }
 }
 
 /// What the pace learns from a failure.
