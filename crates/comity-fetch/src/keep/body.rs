@@ -66,9 +66,11 @@ impl Body {
         self.spool.is_in_file()
     }
 
-    /// The body is whole and this was the last exchange for `record.url` (a [`Url`](url::Url) as text): keeps it in every output. A file is made of
-    /// what was [fetched](Outcome::Fetched) alone; a 304 ([unchanged](Outcome::Unchanged)) leaves the old one. What is
-    /// known here is filled into the record, which comes back for a [`Tally`](super::Tally).
+    /// The body is whole and this was the last exchange for `record.url` (a [`Url`](url::Url) as text) as
+    /// [`record.variant`](Record::variant): keeps it in every output. A file is made of what was
+    /// [fetched](Outcome::Fetched) alone; a 304 ([unchanged](Outcome::Unchanged)) leaves the old one, and without an old
+    /// one becomes [`Outcome::Failed`]. What is known here is filled into the record, which comes back for a
+    /// [`Tally`](super::Tally).
     ///
     /// # Errors
     /// When an output cannot be written; that output then holds nothing of it, and no line says that it does.
@@ -79,7 +81,13 @@ impl Body {
         record.status.get_or_insert(self.status);
         record.final_url.get_or_insert_with(|| std::mem::take(&mut self.final_url));
         self.method.as_str().clone_into(&mut record.method);
+        let last = if record.outcome == Outcome::Unchanged { outputs.last_of(&record) } else { None };
+        if record.outcome == Outcome::Unchanged && last.is_none() {
+            // Nobody asked whether something has changed: this is no answer to what was asked.
+            record.fail("304, but nothing is kept that it could confirm");
+        }
         if record.outcome.is_held() {
+            record.checked = Some(record.finished);
             record.etag = text(&self.headers, &ETAG);
             record.last_modified = text(&self.headers, &LAST_MODIFIED);
         }
@@ -97,7 +105,10 @@ impl Body {
                 outputs.bytes.fetch_add(self.bytes, Ordering::Relaxed);
             }
             Outcome::Unchanged => {
-                confirms = outputs.fill_from_last(&mut record);
+                confirms = last.as_ref().and_then(|last| last.fetched);
+                if let Some(last) = last {
+                    last.fill(&mut record);
+                }
                 if let Some(directory) = &outputs.directory {
                     directory.still_holds(&record)?;
                 }

@@ -1,4 +1,4 @@
-//! `-o DIR`: a file a URL (see [`name_of`]), and beside it what is known about it.
+//! `-o DIR`: a file a request (see [`name_of`]), and beside it what is known about it.
 //!
 //! Everything is written under `DIR/.comity-part/` first and renamed, so a name that can be seen is whole. When a file is
 //! replaced its description goes first and comes last: a body never stands beside the description of another.
@@ -26,8 +26,11 @@ pub struct Meta {
     pub url: String,
     /// Where the answer came from, after redirects.
     pub final_url: Option<String>,
-    /// `GET`; `HEAD` has no file `NAME`.
+    /// The method of the last request; `HEAD` has no file `NAME`.
     pub method: String,
+    /// Which of the requests for this URL it answers; `null` for a plain one.
+    #[serde(default)]
+    pub variant: Option<String>,
     /// The answer's status.
     pub status: Option<u16>,
     /// The answer's headers in order; bytes over 127 are read as ISO 8859-1.
@@ -103,17 +106,18 @@ impl Directory {
         Room::Named(self.next_part())
     }
 
-    /// What is kept for `url` and whole: described, and of the length described.
-    pub(super) fn kept(&self, url: &Url) -> Option<Meta> {
-        let path = self.path(url);
+    /// What is kept of this request for `url` and whole: described, and of the length described.
+    pub(super) fn kept(&self, url: &Url, variant: Option<&str>) -> Option<Meta> {
+        let path = self.path(url, variant);
         let meta: Meta = serde_json::from_slice(&fs::read(with_meta(&path)).ok()?).ok()?;
         let whole = meta.method == "HEAD" || fs::metadata(&path).is_ok_and(|file| Some(file.len()) == meta.bytes);
-        (whole && without_fragment(&meta.url) == without_fragment(url.as_str())).then_some(meta)
+        let same = without_fragment(&meta.url) == without_fragment(url.as_str()) && meta.variant.as_deref() == variant;
+        (whole && same).then_some(meta)
     }
 
-    /// Keeps a body and its description under the name of `record.url`.
+    /// Keeps a body and its description under the name of `record.url` and its variant.
     pub(super) fn keep(&self, record: &Record, headers: &HeaderMap, spool: &mut Spool) -> Result<(), KeepError> {
-        let path = self.path(&self.parse(&record.url)?);
+        let path = self.path(&self.parse(&record.url)?, record.variant.as_deref());
         if record.method != "HEAD" {
             let meta = with_meta(&path);
             absent_is_fine(fs::remove_file(&meta)).naming("replace", &meta)?;
@@ -125,6 +129,7 @@ impl Directory {
                 url: record.url.clone(),
                 final_url: record.final_url.clone(),
                 method: record.method.clone(),
+                variant: record.variant.clone(),
                 status: record.status,
                 headers: headers.iter().map(|(name, value)| (name.to_string(), latin1(value.as_bytes()))).collect(),
                 etag: record.etag.clone(),
@@ -139,19 +144,20 @@ impl Directory {
         )
     }
 
-    /// The server said that what is kept still holds: only its description changes.
+    /// What is kept still holds, as of `record.checked`: only its description changes.
     pub(super) fn still_holds(&self, record: &Record) -> Result<(), KeepError> {
         let url = self.parse(&record.url)?;
-        let Some(meta) = self.kept(&url) else { return Ok(()) };
+        let variant = record.variant.as_deref();
+        let Some(meta) = self.kept(&url, variant) else { return Ok(()) };
         let meta = Meta {
             etag: record.etag.clone(),
             last_modified: record.last_modified.clone(),
-            checked: record.finished,
-            attempts: record.attempts,
+            checked: record.checked.unwrap_or(meta.checked),
+            attempts: if record.attempts > 0 { record.attempts } else { meta.attempts },
             run: record.run,
             ..meta
         };
-        self.describe(&self.path(&url), &meta)
+        self.describe(&self.path(&url, variant), &meta)
     }
 
     fn describe(&self, path: &Path, meta: &Meta) -> Result<(), KeepError> {
@@ -168,8 +174,8 @@ impl Directory {
         self.parts.join(self.next_part.fetch_add(1, Ordering::Relaxed).to_string())
     }
 
-    fn path(&self, url: &Url) -> PathBuf {
-        self.root.join(name_of(url))
+    fn path(&self, url: &Url, variant: Option<&str>) -> PathBuf {
+        self.root.join(name_of(url, variant))
     }
 
     fn parse(&self, url: &str) -> Result<Url, KeepError> {
@@ -223,6 +229,7 @@ mod tests {
         let mut record = Record::new(URL, Outcome::Fetched, time, time);
         record.bytes = Some(bytes.len() as u64);
         record.etag = Some(format!("\"{millis}\""));
+        record.checked = Some(time);
         record.run = time;
         record
     }
@@ -234,7 +241,7 @@ mod tests {
     }
 
     fn kept(directory: &Directory) -> Option<Meta> {
-        directory.kept(&Url::parse(URL).unwrap())
+        directory.kept(&Url::parse(URL).unwrap(), None)
     }
 
     #[test]
@@ -247,7 +254,7 @@ mod tests {
         assert_eq!(fs::read(dir.path().join("a.test/x.html")).unwrap(), b"second");
         let meta = kept(&directory).unwrap();
         assert_eq!((meta.fetched, meta.bytes), (Timestamp::from_millis(2), Some(6)));
-        assert!(directory.kept(&Url::parse("https://a.test/x.html#part").unwrap()).is_some());
+        assert!(directory.kept(&Url::parse("https://a.test/x.html#part").unwrap(), None).is_some());
 
         directory.still_holds(&record(b"", 9)).unwrap();
         let meta = kept(&directory).unwrap();

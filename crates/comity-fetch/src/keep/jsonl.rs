@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::Deserialize;
 
+use super::answers::Wanted;
 use super::append::{Appender, Earlier};
 use super::error::{KeepError, Naming};
 use super::index::{Index, Key};
@@ -30,7 +31,7 @@ pub(super) struct Jsonl {
 /// What the lines of earlier runs say.
 #[derive(Default)]
 pub(super) struct Found {
-    /// Complete lines by URL: twice the offset, plus one where nothing is held (robots.txt).
+    /// Lines with a complete outcome: four times the offset, plus what it came to.
     index: Index,
     /// The latest run's name, and the offset of its first line.
     pub(super) run: Option<Timestamp>,
@@ -56,13 +57,13 @@ enum Sink {
 }
 
 impl Jsonl {
-    pub(super) fn open(lines: &Lines, earlier: Earlier, head: bool) -> Result<Self, KeepError> {
+    pub(super) fn open(lines: &Lines, earlier: Earlier, wanted: Wanted) -> Result<Self, KeepError> {
         let path = match lines {
             Lines::Stdout => return Ok(Self { sink: Sink::Stdout, found: Found::default() }),
             Lines::File(path) => path,
         };
         let mut file = Appender::open(path, earlier)?;
-        let found = if file.len() > 0 { scan(&mut file, head)? } else { Found::default() };
+        let found = if file.len() > 0 { scan(&mut file, wanted)? } else { Found::default() };
         Ok(Self { sink: Sink::File(Mutex::new(file)), found })
     }
 
@@ -75,21 +76,28 @@ impl Jsonl {
         matches!(self.sink, Sink::File(_))
     }
 
-    /// How far `url` got, in any run or in the latest alone.
-    pub(super) fn done(&self, url: &str, latest_run_only: bool) -> Option<Done> {
-        let place = self.found.index.place(Key::of(url))?;
-        if latest_run_only && place >> 1 < self.found.run_begins {
-            return None;
-        }
-        Some(if place & 1 == 0 { Done::Held } else { Done::Verdict })
+    /// How far a request got, in any run or in the latest alone.
+    pub(super) fn done(&self, key: Key, latest_run_only: bool) -> Option<Done> {
+        let (offset, done) = self.place(key)?;
+        (!latest_run_only || offset >= self.found.run_begins).then_some(done)
     }
 
-    /// The last complete line of an earlier run about `url`.
-    pub(super) fn last(&self, url: &str) -> Option<Record> {
+    /// The last complete line of an earlier run about a request.
+    pub(super) fn last(&self, key: Key) -> Option<Record> {
         let Sink::File(file) = &self.sink else { return None };
-        let place = self.found.index.place(Key::of(url))?;
-        let line = file.lock().unwrap_or_else(PoisonError::into_inner).line_at(place >> 1).ok()?;
+        let (offset, _) = self.place(key)?;
+        let line = file.lock().unwrap_or_else(PoisonError::into_inner).line_at(offset).ok()?;
         serde_json::from_slice(&line).ok()
+    }
+
+    fn place(&self, key: Key) -> Option<(u64, Done)> {
+        let place = self.found.index.place(key)?;
+        let done = match place & 3 {
+            HELD => Done::Held,
+            VERDICT => Done::Verdict,
+            _ => return None,
+        };
+        Some((place >> 2, done))
     }
 
     pub(super) fn write(&self, record: &Record) -> Result<(), KeepError> {
@@ -131,11 +139,15 @@ struct Line<'a> {
     method: Cow<'a, str>,
     outcome: Outcome,
     #[serde(default)]
+    status: Option<u16>,
+    #[serde(default)]
+    variant: Option<String>,
+    #[serde(default)]
     run: Timestamp,
 }
 
 /// Reads all lines and cuts off what has no end: a line is complete with its newline, and not before.
-fn scan(file: &mut Appender, head: bool) -> Result<Found, KeepError> {
+fn scan(file: &mut Appender, wanted: Wanted) -> Result<Found, KeepError> {
     let mut found = Found::default();
     let mut entries = Vec::new();
     let mut whole = 0;
@@ -155,8 +167,13 @@ fn scan(file: &mut Appender, head: bool) -> Result<Found, KeepError> {
                     found.run = Some(line.run);
                     found.run_begins = whole;
                 }
-                if line.outcome.is_complete() && (line.method == "HEAD") == head {
-                    entries.push((Key::of(&line.url), whole << 1 | u64::from(!line.outcome.is_held())));
+                if line.outcome.is_complete() && wanted.is_ours(line.variant.as_deref(), &line.method) {
+                    let state = match line.outcome {
+                        Outcome::Robots => VERDICT,
+                        _ if wanted.is_broken(line.status) => BROKEN,
+                        _ => HELD,
+                    };
+                    entries.push((Key::of(&line.url, line.variant.as_deref()), whole << 2 | state));
                 }
             }
             Err(_) => found.unreadable += 1,
@@ -169,6 +186,12 @@ fn scan(file: &mut Appender, head: bool) -> Result<Found, KeepError> {
     found.index = Index::new(entries);
     Ok(found)
 }
+
+/// What a complete line came to: an answer that is held, nothing to hold (robots.txt), a broken link. The last hides what
+/// was held before, and is asked for again.
+const HELD: u64 = 0;
+const VERDICT: u64 = 1;
+const BROKEN: u64 = 2;
 
 /// What errors call it.
 const STDOUT: &str = "standard output";
@@ -188,7 +211,7 @@ mod tests {
     }
 
     fn open(path: &Path, earlier: Earlier) -> Jsonl {
-        Jsonl::open(&Lines::File(path.to_owned()), earlier, false).unwrap()
+        Jsonl::open(&Lines::File(path.to_owned()), earlier, Wanted { head: false }).unwrap()
     }
 
     #[test]
@@ -206,7 +229,7 @@ mod tests {
             std::fs::write(&path, &whole[..len]).unwrap();
             let lines = whole[..len].iter().filter(|&&byte| byte == b'\n').count();
             let jsonl = open(&path, Earlier::Continue);
-            let done: Vec<bool> = urls.iter().map(|url| jsonl.done(url, true).is_some()).collect();
+            let done: Vec<bool> = urls.iter().map(|url| jsonl.done(Key::of(url, None), true).is_some()).collect();
             assert_eq!(done, [lines > 0, lines > 1, lines > 2], "cut at {len}");
             for url in &urls[lines..] {
                 jsonl.write(&record(url, Outcome::Fetched, 1)).unwrap();
@@ -236,11 +259,11 @@ mod tests {
         drop(jsonl);
         let jsonl = open(&path, Earlier::Continue);
         for (outcome, done) in outcomes {
-            assert_eq!(jsonl.done(&format!("https://a.test/{outcome:?}"), false), done);
+            assert_eq!(jsonl.done(Key::of(&format!("https://a.test/{outcome:?}"), None), false), done);
         }
         drop(jsonl);
-        let head = Jsonl::open(&Lines::File(path), Earlier::Continue, true).unwrap();
-        assert_eq!(head.done("https://a.test/Fetched", false), None, "a GET run is not a HEAD run");
+        let head = Jsonl::open(&Lines::File(path), Earlier::Continue, Wanted { head: true }).unwrap();
+        assert_eq!(head.done(Key::of("https://a.test/Fetched", None), false), None, "a GET run is not a HEAD run");
     }
 
     #[test]
@@ -262,11 +285,11 @@ mod tests {
         let jsonl = open(&path, Earlier::Continue);
         assert_eq!(jsonl.found().unreadable, 2);
         assert_eq!(jsonl.found().run, Some(Timestamp::from_millis(2)));
-        assert_eq!(jsonl.done("https://a.test/1", true), Some(Done::Held));
-        assert_eq!(jsonl.done("https://a.test/2", true), None);
-        assert_eq!(jsonl.done("https://a.test/2", false), Some(Done::Held));
-        assert_eq!(jsonl.last("https://a.test/1").unwrap().etag.as_deref(), Some("\"2\""));
-        assert_eq!(jsonl.last("https://a.test/2").unwrap().etag.as_deref(), Some("\"1\""));
-        assert!(jsonl.last("https://a.test/3").is_none());
+        assert_eq!(jsonl.done(Key::of("https://a.test/1", None), true), Some(Done::Held));
+        assert_eq!(jsonl.done(Key::of("https://a.test/2", None), true), None);
+        assert_eq!(jsonl.done(Key::of("https://a.test/2", None), false), Some(Done::Held));
+        assert_eq!(jsonl.last(Key::of("https://a.test/1", None)).unwrap().etag.as_deref(), Some("\"2\""));
+        assert_eq!(jsonl.last(Key::of("https://a.test/2", None)).unwrap().etag.as_deref(), Some("\"1\""));
+        assert!(jsonl.last(Key::of("https://a.test/3", None)).is_none());
     }
 }

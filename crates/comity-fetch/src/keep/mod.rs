@@ -12,6 +12,7 @@
 //! Calls block, for a few microseconds; [`Body::finish`] of a [large](Body::is_large) body takes longer, in proportion.
 //! Nothing here reads a clock.
 
+mod answers;
 mod append;
 mod body;
 mod directory;
@@ -35,6 +36,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use http::Method;
 use url::Url;
 
+use answers::Wanted;
 use append::Earlier;
 use directory::Directory;
 use jsonl::Jsonl;
@@ -85,9 +87,9 @@ impl Kept {
             (false, false) => Earlier::Refuse,
         };
         let latest_run_only = options.resume && options.if_newer;
-        let jsonl = options.jsonl.as_ref().map(|lines| Jsonl::open(lines, earlier, options.head)).transpose()?;
-        let warc =
-            options.warc.as_ref().map(|path| Warc::open(path, earlier, options.head, latest_run_only)).transpose()?;
+        let wanted = Wanted { head: options.head };
+        let jsonl = options.jsonl.as_ref().map(|lines| Jsonl::open(lines, earlier, wanted)).transpose()?;
+        let warc = options.warc.as_ref().map(|path| Warc::open(path, earlier, wanted, latest_run_only)).transpose()?;
         let directory = options.directory.as_deref().map(Directory::open).transpose()?;
 
         let earlier_run = [
@@ -115,7 +117,7 @@ impl Kept {
                 jsonl,
                 resume: options.resume,
                 latest_run_only,
-                head: options.head,
+                wanted,
                 run,
                 records: AtomicU64::new(0),
                 bytes: AtomicU64::new(0),
@@ -124,10 +126,13 @@ impl Kept {
         })
     }
 
-    /// Whether a resumed run leaves `url` alone: every output holds its [complete](Outcome::is_complete) outcome.
-    /// Always `false` in a run that does not resume, and for standard output alone.
-    pub fn is_done(&self, url: &Url) -> bool {
-        self.outputs.is_done(url)
+    /// Whether a resumed run leaves this request for `url` alone: every output holds its
+    /// [complete](Outcome::is_complete) outcome, which in a `HEAD` run is not a status of 400 or more. Always `false` in a
+    /// run that does not resume, and for standard output alone.
+    ///
+    /// The `variant` is that of the [list](crate::list::List::variant), as in [`Record::variant`].
+    pub fn is_done(&self, url: &Url, variant: Option<&str>) -> bool {
+        self.outputs.is_done(url, variant)
     }
 
     /// URLs are left that no record tells of: a run that is resumed goes on with them.
@@ -142,14 +147,14 @@ impl Kept {
 
     /// What to ask "if newer" with: from the description of the file kept, or, without a directory, from the last line.
     /// `None` when nothing is kept, or not whole.
-    pub fn validators(&self, url: &Url) -> Option<Validators> {
-        let validators = self.outputs.last(url)?.validators;
+    pub fn validators(&self, url: &Url, variant: Option<&str>) -> Option<Validators> {
+        let validators = self.outputs.last(url, variant)?.validators;
         (validators != Validators::default()).then_some(validators)
     }
 
-    /// When the answer kept for `url` was last fetched or confirmed.
-    pub fn fetched_at(&self, url: &Url) -> Option<Timestamp> {
-        Some(self.outputs.last(url)?.checked)
+    /// When the answer kept was last fetched, or confirmed by the server.
+    pub fn fetched_at(&self, url: &Url, variant: Option<&str>) -> Option<Timestamp> {
+        Some(self.outputs.last(url, variant)?.checked)
     }
 
     /// When this run began; for a resumed run, when the run it resumes began.
@@ -164,17 +169,25 @@ impl Kept {
 
     /// Records a URL without an answer to keep. The record as written comes back, for a [`Tally`].
     ///
+    /// [`Outcome::Unchanged`] says that nobody was asked because what is kept is young enough: what is known of it is
+    /// carried over, and it grows no younger by that. With nothing kept it becomes [`Outcome::Failed`].
+    ///
     /// # Errors
     /// When an output cannot be written.
     pub fn note(&self, mut record: Record) -> Result<Record, KeepError> {
         record.run = self.outputs.run;
-        if self.outputs.head {
+        if self.outputs.wanted.head && record.variant.is_none() {
             Method::HEAD.as_str().clone_into(&mut record.method);
         }
         if record.outcome == Outcome::Unchanged {
-            self.outputs.fill_from_last(&mut record);
-            if let Some(directory) = &self.outputs.directory {
-                directory.still_holds(&record)?;
+            match self.outputs.last_of(&record) {
+                Some(last) => {
+                    last.fill(&mut record);
+                    if let Some(directory) = &self.outputs.directory {
+                        directory.still_holds(&record)?;
+                    }
+                }
+                None => record.fail("nothing is kept that could still hold"),
             }
         }
         self.outputs.line(record)

@@ -1,8 +1,10 @@
-//! The file a URL is kept in: `HOST/DIRECTORIES/FILE`, from the URL alone, so that the same URL always has the same name.
+//! The file an answer is kept in: `HOST/DIRECTORIES/FILE`, from the URL and its variant alone, so that the same request
+//! always has the same name.
 //!
 //! A URL whose path is *plain* (lower-case letters, digits, `.`, `_`, `-`, a file with an extension, no query) is named
 //! exactly as it reads. Any other keeps a readable part and gets `+` and 64 bits of its SHA-256 before the extension.
-//! No plain name and no directory contains a `+`, and no directory ends as a file does, so two URLs never meet:
+//! No plain name and no directory contains a `+`, and no directory ends as a file does, so two URLs never meet. A variant
+//! (another method, a body, …) is added before the extension after a `~`, which no other name contains:
 //!
 //! | URL | file |
 //! |---|---|
@@ -11,14 +13,17 @@
 //! | `https://example.com/a` | `example.com/a+1f3870be274f6c49` (else `a` would be a file and a directory) |
 //! | `https://example.com/README.md` | `example.com/README+….md` (else `readme.md` would be the same file on some systems) |
 //! | `http://example.com:8080/list.php?page=2` | `example.com+http+8080/list_page=2+….php` |
+//! | `https://example.com/a/b.html` as `POST-3f2a9c0d11e54b87` | `example.com/a/b~POST-3f2a9c0d11e54b87.html` |
 
 use std::fmt::Write as _;
 
 use sha2::{Digest as _, Sha256};
 use url::{Host, Url};
 
-/// The relative path, parts joined by `/`, in which the answer to `url` is kept. Its fragment does not matter.
-pub fn name_of(url: &Url) -> String {
+/// The relative path, parts joined by `/`, in which the answer to this request for `url` is kept. Its fragment does not
+/// matter; `variant` is `None` for a plain request (see [`Record::variant`](super::Record::variant)).
+pub fn name_of(url: &Url, variant: Option<&str>) -> String {
+    let variant = variant.map(variant_part).unwrap_or_default();
     let mut name = host_directory(url);
     let mut plain = url.query().is_none() && url.username().is_empty() && url.password().is_none();
 
@@ -41,16 +46,29 @@ pub fn name_of(url: &Url) -> String {
     name.push('/');
     if plain && file.is_empty() {
         name.push_str("+index");
+        name.push_str(&variant);
     } else if plain && is_plain(file) && has_extension(file) && !file.ends_with(META) {
-        name.push_str(file);
+        let (stem, extension) = file.rsplit_once('.').unwrap_or((file, ""));
+        name.extend([stem, &variant, ".", extension]);
     } else {
-        name.push_str(&hashed_file(file, url));
+        name.push_str(&hashed_file(file, url, &variant));
     }
     name
 }
 
 /// What is added to a file's name for the file that describes it.
 pub(super) const META: &str = ".meta.json";
+
+/// Our variants as they are, any other text by its hash.
+fn variant_part(variant: &str) -> String {
+    let ours = variant.rsplit_once('-').is_some_and(|(label, hash)| {
+        (1..=LABEL_MAX).contains(&label.len())
+            && label.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
+            && hash.len() == 2 * HASH_BYTES
+            && hash.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+    });
+    if ours { format!("~{variant}") } else { format!("~{}", hash(variant)) }
+}
 
 /// Injective: bytes a host name should not have are written `%xx`, and what is added begins with `+`.
 fn host_directory(url: &Url) -> String {
@@ -128,26 +146,28 @@ fn is_device(part: &str) -> bool {
 }
 
 fn readable_directory(part: &str) -> String {
-    let mut name = readable(part);
+    let mut name = readable(part, PART_MAX);
     if has_extension(&name) {
         name.push('_');
     }
     name
 }
 
-fn hashed_file(file: &str, url: &Url) -> String {
+fn hashed_file(file: &str, url: &Url, variant: &str) -> String {
     let (stem, extension) = match file.rsplit_once('.') {
         Some((stem, extension)) if !stem.is_empty() && is_extension(extension) => (stem, Some(extension)),
         _ => (file, None),
     };
     let stem = if stem.is_empty() { "index" } else { stem };
+    let room = PART_MAX - variant.len();
     let mut name = match url.query() {
-        Some(query) => readable(&format!("{stem}_{query}")),
-        None => readable(stem),
+        Some(query) => readable(&format!("{stem}_{query}"), room),
+        None => readable(stem, room),
     };
     name.push('+');
     let text = url.as_str();
     name.push_str(&hash(text.split('#').next().unwrap_or(text)));
+    name.push_str(variant);
     if let Some(extension) = extension {
         name.push('.');
         name.push_str(extension);
@@ -156,10 +176,10 @@ fn hashed_file(file: &str, url: &Url) -> String {
 }
 
 /// A part people can recognise, safe anywhere; which URL it was is for the hash to say.
-fn readable(part: &str) -> String {
+fn readable(part: &str, room: usize) -> String {
     let mut name: String = part
         .chars()
-        .take(PART_MAX)
+        .take(room)
         .map(|char| match char {
             'a'..='z' | 'A'..='Z' | '0'..='9' | '.' | '_' | '-' | '%' | '=' | ',' => char,
             _ => '_',
@@ -189,6 +209,9 @@ fn hash(text: &str) -> String {
 /// take (others take 255).
 const PART_MAX: usize = 96;
 
+/// The method in a variant; `~`, `-` and the hash make at most 34 bytes of it.
+const LABEL_MAX: usize = 16;
+
 /// DNS allows 253; a longer name is no host, but may be asked for.
 const HOST_MAX: usize = 200;
 
@@ -210,7 +233,7 @@ mod tests {
     use super::*;
 
     fn name(url: &str) -> String {
-        name_of(&Url::parse(url).unwrap())
+        name_of(&Url::parse(url).unwrap(), None)
     }
 
     #[test]
@@ -240,6 +263,29 @@ mod tests {
             let name = name(url);
             assert!(name.starts_with(front) && name.ends_with(extension), "{url} → {name}");
             assert_eq!(name.len(), front.len() + 2 * HASH_BYTES + extension.len(), "{url} → {name}");
+        }
+    }
+
+    #[test]
+    fn a_variant_stands_before_the_extension() {
+        let variant = "POST-3f2a9c0d11e54b87";
+        let as_variant = |url| name_of(&Url::parse(url).unwrap(), Some(variant));
+        assert_eq!(as_variant("https://a.test/x.tar.gz"), format!("a.test/x.tar~{variant}.gz"));
+        assert_eq!(as_variant("https://a.test/"), format!("a.test/+index~{variant}"));
+        let plain = name("https://a.test/l.php?page=2");
+        assert_eq!(as_variant("https://a.test/l.php?page=2"), plain.replace(".php", &format!("~{variant}.php")));
+        assert_eq!(as_variant("https://a.test/search"), format!("{}~{variant}", name("https://a.test/search")));
+
+        let long = Url::parse(&format!("https://a.test/{}.html?{}", "x".repeat(500), "y".repeat(500))).unwrap();
+        let plain = Url::parse(&format!("https://a.test/{}.markdown", "x".repeat(PART_MAX - 9))).unwrap();
+        let full = format!("{}-3f2a9c0d11e54b87", "M".repeat(LABEL_MAX));
+        for odd in ["", "..", "../../x", "post-3f2a9c0d11e54b87", "POST-3F2A9C0D11E54B87", "a/b", "x\0", &full, variant]
+        {
+            for url in [&long, &plain] {
+                let name = name_of(url, Some(odd));
+                assert_safe(&name);
+                assert!(name.len() - "a.test/".len() + META.len() <= 143, "{name}");
+            }
         }
     }
 
@@ -283,33 +329,39 @@ mod tests {
             .prop_map(|(scheme, host, path, query)| format!("{scheme}://{host}/{path}{query}"))
     }
 
+    fn variant() -> impl Strategy<Value = Option<&'static str>> {
+        let texts = ["POST-00000000000000a1", "GET-00000000000000a1", "POST-00000000000000b2", "post", "POST", ""];
+        prop_oneof![Just(None), prop::sample::select(texts.to_vec()).prop_map(Some)]
+    }
+
     proptest! {
         #[test]
         fn never_escapes_and_is_stable(url in url()) {
             let url = Url::parse(&url).unwrap();
-            let name = name_of(&url);
+            let name = name_of(&url, None);
             assert_safe(&name);
-            prop_assert_eq!(&name, &name_of(&Url::parse(url.as_str()).unwrap()));
+            prop_assert_eq!(&name, &name_of(&Url::parse(url.as_str()).unwrap(), None));
         }
 
         #[test]
         fn is_safe_for_any_text_that_parses(text in r"https?://[^ /]{1,20}/\PC{0,400}") {
             if let Ok(url) = Url::parse(&text) {
-                assert_safe(&name_of(&url));
+                assert_safe(&name_of(&url, None));
             }
         }
 
         #[test]
-        fn distinct_urls_never_meet(urls in prop::collection::hash_set(url(), 1..60)) {
-            let mut files: HashMap<String, String> = HashMap::new();
+        fn distinct_requests_never_meet(requests in prop::collection::hash_set((url(), variant()), 1..60)) {
+            let mut files: HashMap<String, (String, Option<&str>)> = HashMap::new();
             let mut directories = Vec::new();
-            for url in urls {
+            for (url, variant) in requests {
                 let url = Url::parse(&url).unwrap();
-                let (above, made) = paths(&name_of(&url));
+                let (above, made) = paths(&name_of(&url, variant));
                 directories.extend(above);
                 for path in made {
-                    let before = files.insert(path, url.to_string());
-                    prop_assert!(before.is_none_or(|before| before == url.as_str()));
+                    let request = (url.to_string(), variant);
+                    let before = files.insert(path, request.clone());
+                    prop_assert!(before.is_none_or(|before| before == request));
                 }
             }
             for directory in directories {

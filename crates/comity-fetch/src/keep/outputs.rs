@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use url::Url;
 
-use super::directory::Directory;
+use super::answers::Wanted;
+use super::directory::{Directory, Meta};
 use super::error::KeepError;
+use super::index::Key;
 use super::jsonl::{Done, Jsonl};
 use super::record::{Outcome, Record, Validators};
 use super::time::Timestamp;
@@ -20,7 +22,7 @@ pub(super) struct Outputs {
     pub(super) jsonl: Option<Jsonl>,
     pub(super) resume: bool,
     pub(super) latest_run_only: bool,
-    pub(super) head: bool,
+    pub(super) wanted: Wanted,
     pub(super) run: Timestamp,
     pub(super) records: AtomicU64,
     pub(super) bytes: AtomicU64,
@@ -38,28 +40,29 @@ pub(super) struct Last {
 }
 
 impl Outputs {
-    pub(super) fn is_done(&self, url: &Url) -> bool {
+    pub(super) fn is_done(&self, url: &Url, variant: Option<&str>) -> bool {
         if !self.resume {
             return false;
         }
+        let key = Key::of(url.as_str(), variant);
         let lines = self.jsonl.as_ref().filter(|jsonl| jsonl.is_file());
-        match lines.map(|lines| lines.done(url.as_str(), self.latest_run_only)) {
+        match lines.map(|lines| lines.done(key, self.latest_run_only)) {
             Some(None) => return false,
             Some(Some(Done::Verdict)) => return true,
             Some(Some(Done::Held)) => {}
             None if self.warc.is_none() && self.directory.is_none() => return false,
             None => {}
         }
-        self.warc.as_ref().is_none_or(|warc| warc.holds(url.as_str()))
+        self.warc.as_ref().is_none_or(|warc| warc.holds(key))
             && self.directory.as_ref().is_none_or(|directory| {
                 let since = directory.interrupted().filter(|_| self.latest_run_only);
-                directory.kept(url).is_some_and(|meta| self.is_our_method(&meta.method) && Some(meta.run) >= since)
+                directory.kept(url, variant).is_some_and(|meta| self.counts(&meta) && Some(meta.run) >= since)
             })
     }
 
-    pub(super) fn last(&self, url: &Url) -> Option<Last> {
+    pub(super) fn last(&self, url: &Url, variant: Option<&str>) -> Option<Last> {
         if let Some(directory) = &self.directory {
-            let meta = directory.kept(url).filter(|meta| self.is_our_method(&meta.method))?;
+            let meta = directory.kept(url, variant).filter(|meta| self.counts(meta))?;
             return Some(Last {
                 validators: Validators { etag: meta.etag, last_modified: meta.last_modified },
                 checked: meta.checked,
@@ -68,24 +71,20 @@ impl Outputs {
                 bytes: meta.bytes,
             });
         }
-        let record = self.jsonl.as_ref()?.last(url.as_str()).filter(|record| record.outcome.is_held())?;
+        let key = Key::of(url.as_str(), variant);
+        let record = self.jsonl.as_ref()?.last(key).filter(|record| record.outcome.is_held())?;
         Some(Last {
             validators: Validators { etag: record.etag, last_modified: record.last_modified },
-            checked: record.finished,
+            checked: record.checked.unwrap_or(record.finished),
             fetched: (record.outcome == Outcome::Fetched).then_some(record.finished),
             sha256: record.sha256,
             bytes: record.bytes,
         })
     }
 
-    /// Carries what is kept over into the record of an answer that confirms it; when that was fetched.
-    pub(super) fn fill_from_last(&self, record: &mut Record) -> Option<Timestamp> {
-        let last = self.last(&Url::parse(&record.url).ok()?)?;
-        record.bytes = last.bytes;
-        record.sha256 = last.sha256;
-        record.etag = record.etag.take().or(last.validators.etag);
-        record.last_modified = record.last_modified.take().or(last.validators.last_modified);
-        last.fetched
+    /// What is kept of the request that `record` is about.
+    pub(super) fn last_of(&self, record: &Record) -> Option<Last> {
+        self.last(&Url::parse(&record.url).ok()?, record.variant.as_deref())
     }
 
     pub(super) fn line(&self, record: Record) -> Result<Record, KeepError> {
@@ -99,7 +98,18 @@ impl Outputs {
         Ok(record)
     }
 
-    fn is_our_method(&self, method: &str) -> bool {
-        (method == "HEAD") == self.head
+    fn counts(&self, meta: &Meta) -> bool {
+        self.wanted.is_ours(meta.variant.as_deref(), &meta.method) && !self.wanted.is_broken(meta.status)
+    }
+}
+
+impl Last {
+    /// Carries what is kept over into the record that says it still holds.
+    pub(super) fn fill(self, record: &mut Record) {
+        record.bytes = self.bytes;
+        record.sha256 = self.sha256;
+        record.checked.get_or_insert(self.checked);
+        record.etag = record.etag.take().or(self.validators.etag);
+        record.last_modified = record.last_modified.take().or(self.validators.last_modified);
     }
 }

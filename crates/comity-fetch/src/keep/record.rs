@@ -6,17 +6,21 @@ use super::time::Timestamp;
 
 /// What became of one URL. Every key is written, `null` where there is nothing to say.
 ///
-/// The caller fills what it knows; [`Body::finish`](super::Body::finish) fills `bytes`, `sha256`, `etag`,
-/// `last_modified`, and `run` always comes from [`Kept`](super::Kept).
+/// The caller fills what it knows; [`Body::finish`](super::Body::finish) fills `bytes`, `sha256`, `checked`,
+/// `etag`, `last_modified`, and `run` always comes from [`Kept`](super::Kept).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// The URL asked for, as the list named it. Outputs are keyed by it (without its fragment).
+    /// The URL asked for, as the list named it. Its fragment does not matter.
     pub url: String,
     /// Where the answer came from, after redirects; `null` without an answer.
     #[serde(default)]
     pub final_url: Option<String>,
-    /// `GET` or `HEAD`.
+    /// The method of the last request: `GET`, `HEAD` or what the list named; a redirect may have changed it.
     pub method: String,
+    /// Which of the requests for this URL it was, a short text (see [`List::variant`](crate::list::List::variant));
+    /// `null` for a plain one, and for lines written before there were variants. Outputs are keyed by URL and variant.
+    #[serde(default)]
+    pub variant: Option<String>,
     /// Status of the last answer; `null` when none came.
     #[serde(default)]
     pub status: Option<u16>,
@@ -40,6 +44,9 @@ pub struct Record {
     pub started: Timestamp,
     /// When its outcome was known.
     pub finished: Timestamp,
+    /// When the server last sent what is kept, or said that it still holds; `null` where nothing is kept.
+    #[serde(default)]
+    pub checked: Option<Timestamp>,
     /// The redirects followed, in order.
     #[serde(default)]
     pub redirects: Vec<Redirect>,
@@ -64,6 +71,7 @@ impl Record {
             url: url.into(),
             final_url: None,
             method: "GET".to_owned(),
+            variant: None,
             status: None,
             outcome,
             reason: None,
@@ -73,12 +81,19 @@ impl Record {
             sha256: None,
             started,
             finished,
+            checked: None,
             redirects: Vec::new(),
             etag: None,
             last_modified: None,
             error: None,
             run: Timestamp::default(),
         }
+    }
+
+    /// Ends it as failed, for this reason.
+    pub(super) fn fail(&mut self, error: &str) {
+        self.outcome = Outcome::Failed;
+        self.error.get_or_insert_with(|| error.to_owned());
     }
 }
 
@@ -88,7 +103,7 @@ impl Record {
 pub enum Outcome {
     /// An answer was received whole, whatever its status.
     Fetched,
-    /// The server said that what is kept still holds (304).
+    /// What is kept still holds: the server said so (304), or it is too young to be asked for again (no attempts).
     Unchanged,
     /// The server refused (429, 503, …) until we gave up.
     Refused,

@@ -17,7 +17,7 @@ use super::time::Timestamp;
 pub struct Counts {
     /// Answered, whatever the status.
     pub fetched: u32,
-    /// Answered with "what you have still holds".
+    /// What you have still holds: the server said so, or it is too young to be asked for again.
     pub unchanged: u32,
     /// Refused until we gave up.
     pub refused: u32,
@@ -38,7 +38,6 @@ pub struct Counts {
 pub struct Tally {
     totals: Counts,
     other_hosts: Counts,
-    attempts: u64,
     bytes: u64,
     hosts: HashMap<Box<str>, Counts>,
 }
@@ -52,7 +51,7 @@ pub struct Report {
     pub finished: Timestamp,
     /// All URLs.
     pub totals: Counts,
-    /// Requests sent.
+    /// Requests sent, robots.txt, redirects and retries included.
     pub attempts: u64,
     /// Bytes of the bodies kept.
     pub bytes: u64,
@@ -68,7 +67,6 @@ impl Tally {
 
     /// Counts one URL.
     pub fn record(&mut self, record: &Record) {
-        self.attempts += u64::from(record.attempts);
         if record.outcome == Outcome::Fetched {
             self.bytes += record.bytes.unwrap_or(0);
         }
@@ -94,13 +92,14 @@ impl Tally {
         self.bytes
     }
 
-    /// The report of a run between these times.
-    pub fn report(&self, started: Timestamp, finished: Timestamp) -> Report {
+    /// The report of a run between these times that sent so many requests: not all of them are in a record where the run
+    /// was stopped, and those for robots.txt are in none.
+    pub fn report(&self, started: Timestamp, finished: Timestamp, requests: u64) -> Report {
         Report {
             started,
             finished,
             totals: self.totals,
-            attempts: self.attempts,
+            attempts: requests,
             bytes: self.bytes,
             hosts: self.hosts.iter().map(|(host, counts)| (host.to_string(), *counts)).collect(),
             other_hosts: self.other_hosts,
@@ -212,13 +211,13 @@ mod tests {
         ] {
             tally.record(&record(url, outcome, attempts));
         }
-        let report = tally.report(Timestamp::from_millis(1), Timestamp::from_millis(2));
+        let report = tally.report(Timestamp::from_millis(1), Timestamp::from_millis(2), 16);
         let hosts: Vec<&str> = report.hosts.keys().map(String::as_str).collect();
         assert_eq!(hosts, ["192.0.2.1:81", "a.test", "b.test"]);
         let a = Counts { fetched: 2, unchanged: 1, refused: 1, retried: 2, failed: 1, ..Counts::default() };
         assert_eq!(report.hosts["a.test"], a);
         assert_eq!(report.totals, Counts { robots: 1, skipped: 1, not_checked: 1, ..a });
-        assert_eq!((report.attempts, report.bytes), (13, 20));
+        assert_eq!((report.attempts, report.bytes), (16, 20));
     }
 
     #[test]
@@ -251,7 +250,7 @@ mod tests {
         let mut tally = Tally::default();
         for n in 0..2 {
             tally.record(&record("https://a.test/", Outcome::Fetched, 1));
-            let report = tally.report(Timestamp::from_millis(n), Timestamp::from_millis(n));
+            let report = tally.report(Timestamp::from_millis(n), Timestamp::from_millis(n), 1);
             report.write(&path).unwrap();
             assert_eq!(serde_json::from_slice::<Report>(&std::fs::read(&path).unwrap()).unwrap(), report);
         }

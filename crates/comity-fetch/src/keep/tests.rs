@@ -120,7 +120,7 @@ fn done_by(place: &Place, options: &Options, from: &str) -> [bool; 4] {
             resume: true,
             ..place.options(99)
         };
-        Kept::open(&options).unwrap().is_done(&url(from))
+        Kept::open(&options).unwrap().is_done(&url(from), None)
     };
     [part(true, true, true), part(true, false, false), part(false, true, false), part(false, false, true)]
 }
@@ -140,7 +140,7 @@ fn a_resumed_run_knows_what_is_done_from_any_output() {
     refusal.finish(record(&kept, "https://a.test/refused", Outcome::Refused)).unwrap();
     kept.note(record(&kept, "https://a.test/robots", Outcome::Robots)).unwrap();
     kept.note(record(&kept, "https://a.test/failed", Outcome::Failed)).unwrap();
-    assert!(!kept.is_done(&url("https://a.test/plain")), "this run does not resume");
+    assert!(!kept.is_done(&url("https://a.test/plain"), None), "this run does not resume");
     drop(kept);
 
     assert_eq!(done_by(&place, &options, "https://a.test/plain"), [true; 4]);
@@ -159,7 +159,7 @@ fn an_output_that_is_new_or_lost_its_file_is_filled_again() {
     fs::remove_file(place.path("files/a.test/x.txt")).unwrap();
     assert_eq!(done_by(&place, &options, "https://a.test/x.txt"), [false, false, true, true]);
     let other = Options { warc: Some(place.path("other.warc")), directory: None, resume: true, ..options };
-    assert!(!Kept::open(&other).unwrap().is_done(&url("https://a.test/x.txt")));
+    assert!(!Kept::open(&other).unwrap().is_done(&url("https://a.test/x.txt"), None));
 }
 
 #[test]
@@ -200,12 +200,12 @@ fn a_killed_if_newer_run_is_resumed_where_it_was() {
         first.close().unwrap();
         drop(first);
         let killed = Kept::open(&Options { if_newer: true, ..options(100) }).unwrap();
-        assert!(!killed.is_done(&url("https://a.test/1")));
+        assert!(!killed.is_done(&url("https://a.test/1"), None));
         fetch(&killed, "https://a.test/1", b"1, newer");
         drop(killed);
         let resumed = Kept::open(&Options { if_newer: true, resume: true, ..options(200) }).unwrap();
         assert_eq!(resumed.run(), Timestamp::from_millis(100));
-        let done = ["https://a.test/1", "https://a.test/2"].map(|text| resumed.is_done(&url(text)));
+        let done = ["https://a.test/1", "https://a.test/2"].map(|text| resumed.is_done(&url(text), None));
         assert_eq!(done, [true, false], "{directory} {warc} {jsonl}");
     }
 }
@@ -221,7 +221,7 @@ fn h12_a_304_is_a_success_that_keeps_the_old_file_and_its_age_is_known() {
         };
         let from = "https://a.test/feed.xml";
         let kept = Kept::open(&options(1_000)).unwrap();
-        assert_eq!((kept.validators(&url(from)), kept.fetched_at(&url(from))), (None, None));
+        assert_eq!((kept.validators(&url(from), None), kept.fetched_at(&url(from), None)), (None, None));
         let first = fetch(&kept, from, b"<rss/>");
         drop(kept);
 
@@ -229,8 +229,8 @@ fn h12_a_304_is_a_success_that_keeps_the_old_file_and_its_age_is_known() {
             [(2_000, None, "\"one\""), (3_000, Some("\"two\""), "\"two\""), (4_000, None, "\"two\"")]
         {
             let kept = Kept::open(&options(now)).unwrap();
-            assert_eq!(kept.fetched_at(&url(from)), Some(Timestamp::from_millis(now - 1_000 + 7)));
-            assert!(kept.validators(&url(from)).is_some());
+            assert_eq!(kept.fetched_at(&url(from), None), Some(Timestamp::from_millis(now - 1_000 + 7)));
+            assert!(kept.validators(&url(from), None).is_some());
             let sent = sent.map(|etag| headers(&[("etag", etag)])).unwrap_or_default();
             let answer = begin(&kept, from, &Method::GET, 304, &sent);
             let record = answer.finish(record(&kept, from, Outcome::Unchanged)).unwrap();
@@ -242,7 +242,7 @@ fn h12_a_304_is_a_success_that_keeps_the_old_file_and_its_age_is_known() {
             assert_eq!(fs::read(place.path("files/a.test/feed.xml")).unwrap(), b"<rss/>");
             fs::remove_file(place.path("files/a.test/feed.xml")).unwrap();
             let kept = Kept::open(&options(5_000)).unwrap();
-            assert_eq!(kept.validators(&url(from)), None, "a 304 would leave us without the file");
+            assert_eq!(kept.validators(&url(from), None), None, "a 304 would leave us without the file");
         }
     }
 }
@@ -260,11 +260,11 @@ fn head_keeps_what_is_known_without_a_body() {
     assert!(!place.path("files/a.test/x.txt").exists());
     assert!(place.path("files/a.test/x.txt.meta.json").exists());
     let kept = Kept::open(&Options { resume: true, ..options.clone() }).unwrap();
-    assert!(kept.is_done(&url(from)));
+    assert!(kept.is_done(&url(from), None));
     drop(kept);
     let get = Kept::open(&Options { resume: true, head: false, ..options }).unwrap();
-    assert!(!get.is_done(&url(from)));
-    assert_eq!(get.validators(&url(from)), None);
+    assert!(!get.is_done(&url(from), None));
+    assert_eq!(get.validators(&url(from), None), None);
 }
 
 #[test]
@@ -301,7 +301,7 @@ fn a_hundred_writers_at_once_write_whole_lines_and_records() {
     assert_eq!(lines(&place.path("out.jsonl")).len(), 200);
     let kept = Kept::open(&Options { resume: true, ..place.options(2) }).unwrap();
     for thread in 0..8 {
-        assert!((0..25).all(|n| kept.is_done(&url(&format!("https://h{thread}.test/{n}")))));
+        assert!((0..25).all(|n| kept.is_done(&url(&format!("https://h{thread}.test/{n}")), None)));
     }
 }
 
@@ -331,7 +331,7 @@ fn a_process_that_is_killed() {
         ..Options::default()
     };
     let kept = Kept::open(&options).unwrap();
-    for n in (0..5_000).filter(|n| !kept.is_done(&url(&format!("https://a.test/{n}.txt")))) {
+    for n in (0..5_000).filter(|n| !kept.is_done(&url(&format!("https://a.test/{n}.txt")), None)) {
         fetch(&kept, &format!("https://a.test/{n}.txt"), &body_of(n));
     }
 }
@@ -373,9 +373,217 @@ fn killed_at_any_instant_nothing_half_written_is_seen() {
         }
         let resumed =
             Kept::open(&Options { warc: Some(place.path("out.warc")), resume: true, ..place.options(9) }).unwrap();
-        assert!(recorded.iter().all(|record| resumed.is_done(&url(&record.url))), "round {round}");
+        assert!(recorded.iter().all(|record| resumed.is_done(&url(&record.url), None)), "round {round}");
         assert!(fs::read_dir(place.path("files/.comity-part")).unwrap().count() == 1, "left-overs are cleared");
     }
+}
+
+const SEARCH: &str = "https://a.test/search.json";
+
+/// A `POST` for [`SEARCH`] as this variant, answered with `body`.
+fn search(kept: &Kept, variant: &str, body: &[u8]) -> Record {
+    let mut answer = begin(kept, SEARCH, &Method::POST, 200, &headers(&[("etag", "\"post\"")]));
+    answer.write(body).unwrap();
+    answer.finish(Record { variant: Some(variant.to_owned()), ..record(kept, SEARCH, Outcome::Fetched) }).unwrap()
+}
+
+/// What each output alone calls done of [`SEARCH`]: its plain `GET` and two `POST`s.
+fn searches_done(place: &Place, options: &Options) -> [[bool; 3]; 3] {
+    [(true, false, false), (false, true, false), (false, false, true)].map(|(directory, warc, jsonl)| {
+        let kept = Kept::open(&Options {
+            directory: options.directory.clone().filter(|_| directory),
+            warc: options.warc.clone().filter(|_| warc),
+            jsonl: options.jsonl.clone().filter(|_| jsonl),
+            resume: true,
+            ..place.options(99)
+        })
+        .unwrap();
+        [None, Some(ONE), Some(TWO)].map(|variant| kept.is_done(&url(SEARCH), variant))
+    })
+}
+
+const ONE: &str = "POST-00000000000000a1";
+const TWO: &str = "POST-00000000000000b2";
+
+#[test]
+fn requests_for_one_url_are_done_one_by_one() {
+    let place = Place::new();
+    let options = place.options(1);
+    search(&Kept::open(&options).unwrap(), ONE, b"1");
+    assert_eq!(searches_done(&place, &options), [[false, true, false]; 3]);
+    fetch(&Kept::open(&Options { resume: true, ..place.options(2) }).unwrap(), SEARCH, b"plain");
+    assert_eq!(searches_done(&place, &options), [[true, true, false]; 3]);
+}
+
+#[test]
+fn requests_for_one_url_have_files_validators_and_lines_of_their_own() {
+    for with_directory in [true, false] {
+        let place = Place::new();
+        let options = |now| Options {
+            directory: place.options(now).directory.filter(|_| with_directory),
+            if_newer: true,
+            ..place.options(now)
+        };
+        let kept = Kept::open(&options(1)).unwrap();
+        let written = [search(&kept, ONE, b"1"), search(&kept, TWO, b"22")];
+        assert_eq!(lines(&place.path("out.jsonl")), written);
+        assert_eq!(written.map(|record| record.variant.unwrap()), [ONE, TWO]);
+        drop(kept);
+        if with_directory {
+            for (variant, body) in [(ONE, "1"), (TWO, "22")] {
+                let name = format!("files/a.test/search~{variant}.json");
+                assert_eq!(fs::read_to_string(place.path(&name)).unwrap(), body);
+                let meta: Meta =
+                    serde_json::from_slice(&fs::read(place.path(&(name + ".meta.json"))).unwrap()).unwrap();
+                assert_eq!((meta.url.as_str(), meta.variant.as_deref()), (SEARCH, Some(variant)));
+            }
+            assert!(!place.path("files/a.test/search.json").exists());
+        }
+        let kept = Kept::open(&options(2)).unwrap();
+        for (variant, held) in [(None, false), (Some(ONE), true), (Some(TWO), true), (Some("GET-1"), false)] {
+            assert_eq!(kept.validators(&url(SEARCH), variant).is_some(), held, "{variant:?}");
+            assert_eq!(kept.fetched_at(&url(SEARCH), variant).is_some(), held, "{variant:?}");
+        }
+    }
+}
+
+#[test]
+fn a_head_among_gets_is_done_and_leaves_the_file_of_the_get() {
+    let place = Place::new();
+    let options = place.options(1);
+    let kept = Kept::open(&options).unwrap();
+    let from = "https://a.test/x.txt";
+    fetch(&kept, from, b"hello");
+    let head = Some("HEAD-00000000000000c3".to_owned());
+    let answer = begin(&kept, from, &Method::HEAD, 200, &HeaderMap::new());
+    answer.finish(Record { variant: head.clone(), ..record(&kept, from, Outcome::Fetched) }).unwrap();
+    drop(kept);
+    let kept = Kept::open(&Options { resume: true, ..options }).unwrap();
+    assert!(kept.is_done(&url(from), None) && kept.is_done(&url(from), head.as_deref()));
+}
+
+#[test]
+fn a_line_without_a_variant_is_the_plain_request() {
+    let place = Place::new();
+    let options = Options { directory: None, warc: None, ..place.options(1) };
+    fetch(&Kept::open(&options).unwrap(), SEARCH, b"1");
+    let line = fs::read_to_string(place.path("out.jsonl")).unwrap();
+    assert!(line.contains(r#""variant":null,"#), "{line}");
+    fs::write(place.path("out.jsonl"), line.replace(r#""variant":null,"#, "")).unwrap();
+    let kept = Kept::open(&Options { resume: true, ..options }).unwrap();
+    assert!(kept.is_done(&url(SEARCH), None) && !kept.is_done(&url(SEARCH), Some(ONE)));
+}
+
+#[test]
+fn a_broken_link_is_asked_again_in_a_resumed_head_run() {
+    for (directory, warc, jsonl) in [(true, "", false), (false, "w", false), (false, "w.gz", false), (false, "", true)]
+    {
+        let place = Place::new();
+        let options = |now, head| {
+            let all = place.options(now);
+            Options {
+                directory: all.directory.filter(|_| directory),
+                warc: Some(place.path(warc)).filter(|_| !warc.is_empty()),
+                jsonl: all.jsonl.filter(|_| jsonl),
+                head,
+                resume: true,
+                ..all
+            }
+        };
+        let links = [("a", 200), ("b", 399), ("c", 400), ("d", 404), ("e", 503)];
+        let link = |name: &str| format!("https://a.test/{name}.html");
+        let check = |kept: &Kept, name: &str, status: u16| {
+            let answer = begin(kept, &link(name), &Method::HEAD, status, &headers(&[("etag", "\"h\"")]));
+            answer.finish(record(kept, &link(name), Outcome::Fetched)).unwrap();
+        };
+        let done = |kept: &Kept| links.map(|(name, _)| kept.is_done(&url(&link(name)), None));
+
+        let kept = Kept::open(&options(1, true)).unwrap();
+        links.iter().for_each(|(name, status)| check(&kept, name, *status));
+        drop(kept);
+        let kept = Kept::open(&options(2, true)).unwrap();
+        assert_eq!(done(&kept), [true, true, false, false, false], "{directory} {warc} {jsonl}");
+        // A 304 or a least age would hide it as well.
+        assert_eq!((kept.validators(&url(&link("d")), None), kept.fetched_at(&url(&link("d")), None)), (None, None));
+        // What broke since it was last seen whole is broken, and what was repaired is whole.
+        check(&kept, "a", 404);
+        check(&kept, "d", 200);
+        drop(kept);
+        assert_eq!(done(&Kept::open(&options(3, true)).unwrap()), [false, true, false, true, false], "{warc}");
+    }
+}
+
+#[test]
+fn a_get_that_was_answered_404_is_done() {
+    let place = Place::new();
+    let kept = Kept::open(&place.options(1)).unwrap();
+    let answer = begin(&kept, SEARCH, &Method::GET, 404, &HeaderMap::new());
+    answer.finish(record(&kept, SEARCH, Outcome::Fetched)).unwrap();
+    drop(kept);
+    assert_eq!(done_by(&place, &place.options(1), SEARCH), [true; 4]);
+}
+
+#[test]
+fn a_304_that_confirms_nothing_is_a_failure() {
+    let place = Place::new();
+    let options = Options { if_newer: true, ..place.options(1) };
+    let kept = Kept::open(&options).unwrap();
+    let answer = begin(&kept, SEARCH, &Method::GET, 304, &headers(&[("etag", "\"x\"")]));
+    let written = answer.finish(record(&kept, SEARCH, Outcome::Unchanged)).unwrap();
+    assert_eq!((written.outcome, written.status), (Outcome::Failed, Some(304)));
+    assert_eq!(written.error.as_deref(), Some("304, but nothing is kept that it could confirm"));
+    assert_eq!((&written.etag, written.checked), (&None, None));
+    let noted = kept.note(record(&kept, SEARCH, Outcome::Unchanged)).unwrap();
+    assert_eq!(noted.outcome, Outcome::Failed);
+    drop(kept);
+    assert_eq!(done_by(&place, &options, SEARCH), [false; 4]);
+
+    // What is kept of another request for the URL is nothing that it could confirm.
+    let kept = Kept::open(&options).unwrap();
+    search(&kept, ONE, b"1");
+    drop(kept);
+    let kept = Kept::open(&options).unwrap();
+    let answer = begin(&kept, SEARCH, &Method::GET, 304, &HeaderMap::new());
+    assert_eq!(answer.finish(record(&kept, SEARCH, Outcome::Unchanged)).unwrap().outcome, Outcome::Failed);
+}
+
+#[test]
+fn h12_what_is_young_is_unchanged_without_a_request_and_does_not_grow_younger_by_it() {
+    for with_directory in [true, false] {
+        let place = Place::new();
+        let options = |now| Options {
+            directory: place.options(now).directory.filter(|_| with_directory),
+            warc: None,
+            if_newer: true,
+            ..place.options(now)
+        };
+        let kept = Kept::open(&options(1_000)).unwrap();
+        let first = fetch(&kept, SEARCH, b"[1]");
+        assert_eq!(first.checked, Some(Timestamp::from_millis(1_007)));
+        drop(kept);
+        for now in [2_000, 3_000] {
+            let kept = Kept::open(&options(now)).unwrap();
+            let young = Record { attempts: 0, ..record(&kept, SEARCH, Outcome::Unchanged) };
+            let noted = kept.note(young).unwrap();
+            assert_eq!((noted.attempts, noted.status, noted.bytes), (0, None, Some(3)));
+            assert_eq!((&noted.sha256, &noted.etag, noted.checked), (&first.sha256, &first.etag, first.checked));
+            assert_eq!(lines(&place.path("out.jsonl")).last(), Some(&noted));
+            drop(kept);
+            let resumed = Kept::open(&Options { resume: true, ..options(now + 10) }).unwrap();
+            assert!(resumed.is_done(&url(SEARCH), None));
+            assert_eq!(resumed.fetched_at(&url(SEARCH), None), first.checked);
+            assert_eq!(resumed.validators(&url(SEARCH), None).unwrap().etag.as_deref(), Some("\"one\""));
+        }
+    }
+}
+
+#[test]
+fn what_is_noted_of_a_variant_keeps_its_method_in_a_head_run() {
+    let kept = Kept::open(&Options { head: true, ..Options::default() }).unwrap();
+    let plain = record(&kept, SEARCH, Outcome::Robots);
+    let post = Record { method: "POST".to_owned(), variant: Some(ONE.to_owned()), ..plain.clone() };
+    assert_eq!(kept.note(plain).unwrap().method, "HEAD");
+    assert_eq!(kept.note(post).unwrap().method, "POST");
 }
 
 /// The keys an object schema describes and requires are the keys that are written.
@@ -420,7 +628,7 @@ fn the_schemas_name_what_is_written() {
         serde_json::from_str(include_str!("../../../../schema/report.schema.json")).unwrap();
     let mut tally = Tally::default();
     tally.record(&record);
-    let written = serde_json::to_value(tally.report(Timestamp::default(), Timestamp::default())).unwrap();
+    let written = serde_json::to_value(tally.report(Timestamp::default(), Timestamp::default(), 1)).unwrap();
     assert_keys(&report, &written);
     assert_keys(&report["$defs"]["counts"], &written["totals"]);
 }

@@ -23,6 +23,7 @@ mod line;
 mod lines;
 mod object;
 mod texts;
+mod variant;
 
 #[cfg(test)]
 mod tests;
@@ -33,6 +34,7 @@ use std::io::{self, BufRead};
 use std::sync::Arc;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
+use http::Method;
 use url::Url;
 
 pub use error::LineError;
@@ -142,6 +144,13 @@ impl List {
     /// What an entry has beside its URL.
     pub fn extra(&self, entry: u32) -> Option<&Extra> {
         self.extras.get(&entry).map(|extra| &**extra)
+    }
+
+    /// What tells an entry from the others for its URL, for whoever keeps the answers: `None` where it is what a run of
+    /// this method makes of a bare URL, else the method and 64 bits of SHA-256 over method, headers, body, identity and
+    /// credentials: `POST-3f2a9c0d11e54b87`. The same request has the same variant in every run.
+    pub fn variant(&self, entry: u32, run: &Method) -> Option<Box<str>> {
+        variant::of(self.extra(entry)?, run)
     }
 
     /// Gives back the memory that only adding needs; adding again takes it again.

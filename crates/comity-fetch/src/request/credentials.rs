@@ -48,7 +48,7 @@ impl Credentials {
     }
 
     /// The value of `Authorization`.
-    pub(super) fn authorization(&self) -> HeaderValue {
+    pub(crate) fn authorization(&self) -> HeaderValue {
         let both = [&self.user, &b":"[..], self.password.as_deref().unwrap_or_default()].concat();
         let text = format!("Basic {}", BASE64_STANDARD.encode(both));
         let mut value = HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("Basic"));

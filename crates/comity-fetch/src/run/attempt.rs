@@ -194,7 +194,11 @@ fn build(context: &Context, job: &Job) -> Result<Request, String> {
 }
 
 fn validators(context: &Context, job: &Job) -> Option<Validators> {
-    if context.if_newer && job.redirects.is_empty() { context.kept.validators(&job.first) } else { None }
+    if context.if_newer && job.redirects.is_empty() {
+        context.kept.validators(&job.first, job.variant.as_deref())
+    } else {
+        None
+    }
 }
 
 /// What the pace learns from a failure.
@@ -335,15 +339,13 @@ async fn last_answer(
     }
     let outcome = match settled {
         Settled::GiveUp(_) => Outcome::Refused,
-        _ if status == 304 && request_headers.contains_key(IF_NONE_MATCH)
-            || request_headers.contains_key(IF_MODIFIED_SINCE) && status == 304 =>
-        {
-            Outcome::Unchanged
+        _ if status != 304 => Outcome::Fetched,
+        _ if validators(context, &job).is_some() => Outcome::Unchanged,
+        // Somebody who asks with conditions of their own gets the answer they asked for.
+        _ if request_headers.contains_key(IF_NONE_MATCH) || request_headers.contains_key(IF_MODIFIED_SINCE) => {
+            Outcome::Fetched
         }
-        _ if status == 304 => {
-            return failed(context, job, status, "304, but nothing was asked that it could confirm".to_owned(), sent);
-        }
-        _ => Outcome::Fetched,
+        _ => return failed(context, job, status, "304, but nothing was asked that it could confirm".to_owned(), sent),
     };
     let mut record = job.record(outcome, now());
     record.status = Some(status);

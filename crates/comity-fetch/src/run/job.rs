@@ -20,6 +20,8 @@ pub(super) struct Job {
     pub(super) url: Url,
     /// Where its chain of redirects began.
     pub(super) first: Url,
+    /// Which of the requests for that URL it is, for what is kept.
+    pub(super) variant: Option<Box<str>>,
     pub(super) method: Method,
     pub(super) redirects: Vec<Redirect>,
     pub(super) attempts: u32,
@@ -123,6 +125,7 @@ impl Job {
     pub(super) fn record(&self, outcome: crate::keep::Outcome, now: Timestamp) -> Record {
         let mut record = Record::new(self.first.as_str(), outcome, self.started, now);
         record.method = self.method.to_string();
+        record.variant = self.variant.as_deref().map(str::to_owned);
         record.attempts = self.attempts;
         record.waits.clone_from(&self.waits);
         record.redirects.clone_from(&self.redirects);

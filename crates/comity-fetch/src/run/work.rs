@@ -62,7 +62,10 @@ impl<'a> Run<'a> {
     pub(super) fn new(fetch: Fetch, observer: &'a mut dyn Observer) -> (Self, mpsc::UnboundedReceiver<Message>) {
         let Fetch { pacer, client, requests, kept, mut list, options } = fetch;
         list.shrink();
-        let sites = Sites::of(&list, |index| !kept.resumes() || !kept.is_done(&list.url(index)));
+        let plain = requests.method(None);
+        let sites = Sites::of(&list, |index| {
+            !kept.resumes() || !kept.is_done(&list.url(index), list.variant(index, &plain).as_deref())
+        });
         let total = sites.ids().map(|site| u64::from(sites.get(site).left)).sum();
         let (reports, inbox) = mpsc::unbounded_channel();
         let context = Context {
@@ -216,6 +219,7 @@ impl<'a> Run<'a> {
             site,
             first: url.clone(),
             url,
+            variant: None,
             method: Method::GET,
             redirects: Vec::new(),
             attempts: 0,
@@ -243,6 +247,7 @@ impl<'a> Run<'a> {
                 site,
                 first: url.clone(),
                 url,
+                variant: self.variant(index),
                 method,
                 redirects: Vec::new(),
                 attempts: 0,
@@ -250,7 +255,7 @@ impl<'a> Run<'a> {
                 started: now(),
                 passed_on: false,
             });
-            if self.is_young(index, &job.url) {
+            if self.is_young(index, &job) {
                 let mut record = job.record(Outcome::Unchanged, now());
                 record.reason = Some("what is kept is younger than min_refetch_age".to_owned());
                 self.note(record);
@@ -275,11 +280,12 @@ impl<'a> Run<'a> {
     }
 
     /// Whether what is kept is younger than the least age of a new fetch (H12).
-    fn is_young(&self, index: u32, url: &Url) -> bool {
+    fn is_young(&self, index: u32, job: &Job) -> bool {
         let own = self.context.list.extra(index).and_then(|extra| extra.min_refetch_age);
         if own.is_none() && self.options.min_refetch_age.is_empty() {
             return false;
         }
+        let url = &job.url;
         let path = url.path();
         let host = url.host_str().unwrap_or_default();
         let age = self
@@ -288,7 +294,7 @@ impl<'a> Run<'a> {
             .iter()
             .filter(|(pattern, _)| pattern.covers_host(host, url.port()) && pattern.narrowing.covers(path, None));
         let Some(least) = age.map(|(_, age)| *age).chain(own).max() else { return false };
-        self.context.kept.fetched_at(url).is_some_and(|at| {
+        self.context.kept.fetched_at(url, job.variant.as_deref()).is_some_and(|at| {
             let age = now().as_millis().saturating_sub(at.as_millis());
             u64::try_from(age).is_ok_and(|age| u128::from(age) < least.as_millis())
         })
@@ -617,12 +623,19 @@ impl<'a> Run<'a> {
         }
         while let Some(index) = self.sites.pop(site) {
             let mut record = Record::new(self.context.list.text(index), outcome, now(), now());
+            record.method = self.context.requests.method(self.context.list.extra(index)).to_string();
+            record.variant = self.variant(index).map(String::from);
             record.reason = Some(reason.to_owned());
             self.note(record);
         }
         for guest in guests {
             self.leave(guest, outcome, reason);
         }
+    }
+
+    /// Which of the requests for its URL an entry is.
+    fn variant(&self, index: u32) -> Option<Box<str>> {
+        self.context.list.variant(index, &self.context.requests.method(None))
     }
 
     fn end(&mut self, job: &Job, outcome: Outcome, reason: &str) {
@@ -745,7 +758,7 @@ impl<'a> Run<'a> {
         if dropped > 0 {
             self.observer.notice(&format!("{dropped} cookies were refused: too long, or too many of one site"));
         }
-        Ok(End { report: self.tally.report(self.started, now()), stopped })
+        Ok(End { report: self.tally.report(self.started, now(), self.requests), stopped })
     }
 }
 

@@ -2,8 +2,9 @@
 //! (for 304 a `revisit`), and a `metadata` record where the answer was waited for.
 //!
 //! An exchange is appended by one call, so a killed run leaves at most its last exchange torn; [`scan`] finds that end.
-//! Two fields of ours, which other readers skip: `Comity-Provisional` on an exchange that is nobody's answer (a
-//! redirect, a refusal), `Comity-For` on an answer that came from another URL than the one asked for.
+//! Three fields of ours, which other readers skip: `Comity-Provisional` on an exchange that is nobody's answer (a
+//! redirect, a refusal), `Comity-For` on an answer that came from another URL than the one asked for, `Comity-Variant` on
+//! an answer to another request than the plain one.
 
 mod gzip;
 mod ids;
@@ -19,6 +20,7 @@ use std::sync::{Mutex, PoisonError};
 use http::{Method, StatusCode, Version};
 use sha2::{Digest as _, Sha256};
 
+use super::answers::Wanted;
 use super::append::{Appender, Earlier};
 use super::error::{KeepError, Naming};
 use super::exchange::Exchange;
@@ -65,14 +67,16 @@ pub(super) enum Role<'a> {
 }
 
 impl Warc {
-    pub(super) fn open(path: &Path, earlier: Earlier, head: bool, latest_run_only: bool) -> Result<Self, KeepError> {
+    pub(super) fn open(
+        path: &Path,
+        earlier: Earlier,
+        wanted: Wanted,
+        latest_run_only: bool,
+    ) -> Result<Self, KeepError> {
         let gzipped = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gz"));
         let mut file = Appender::open(path, earlier)?;
-        let found = if file.len() > 0 {
-            scan::scan(&mut file, gzipped, &scan::Wanted { head, latest_run_only })?
-        } else {
-            Found::default()
-        };
+        let found =
+            if file.len() > 0 { scan::scan(&mut file, gzipped, wanted, latest_run_only)? } else { Found::default() };
         let ids = Ids::new().naming("find randomness for", path)?;
         let warcinfo = ids.next();
         let deflaters = gzipped.then(Deflaters::default);
@@ -83,9 +87,9 @@ impl Warc {
         &self.found
     }
 
-    /// Whether an earlier run's answer to `url` is in the file, whole.
-    pub(super) fn holds(&self, url: &str) -> bool {
-        self.found.index.place(Key::of(url)).is_some()
+    /// Whether an earlier run's answer to a request is in the file, whole.
+    pub(super) fn holds(&self, key: Key) -> bool {
+        self.found.index.place(key).is_some_and(|place| place & scan::BROKEN == 0)
     }
 
     /// Says who writes, under which run.
@@ -187,11 +191,14 @@ impl Warc {
                 if record.url != pending.target {
                     header.field(scan::FOR, &record.url);
                 }
+                if let Some(variant) = &record.variant {
+                    header.field(scan::VARIANT, variant);
+                }
             }
             _ => header.field(scan::PROVISIONAL, "yes"),
         }
         match (pending.unchanged, role) {
-            (true, Role::Last { record, confirms }) => {
+            (true, Role::Last { record, confirms }) if record.outcome.is_held() => {
                 header.field("WARC-Profile", NOT_MODIFIED);
                 header.field("WARC-Refers-To-Target-URI", &pending.target);
                 if let Some(fetched) = confirms {
@@ -201,7 +208,7 @@ impl Warc {
                     header.field("WARC-Payload-Digest", &format!("sha256:{sha256}"));
                 }
             }
-            (true, Role::Hop) => header.field("WARC-Profile", NOT_MODIFIED),
+            (true, _) => header.field("WARC-Profile", NOT_MODIFIED),
             (false, _) if pending.has_body => header.field("WARC-Payload-Digest", &digest(payload)),
             (false, _) => {}
         }

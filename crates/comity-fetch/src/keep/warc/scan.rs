@@ -5,6 +5,7 @@ use std::io::{self, BufRead, BufReader, Read, Seek};
 
 use flate2::bufread::GzDecoder;
 
+use super::super::answers::Wanted;
 use super::super::append::Appender;
 use super::super::error::{KeepError, Naming};
 use super::super::index::{Index, Key};
@@ -16,12 +17,16 @@ pub(super) const PROVISIONAL: &str = "Comity-Provisional";
 /// On an answer: the URL that was asked for.
 pub(super) const FOR: &str = "Comity-For";
 
+/// On an answer: which of the requests for the URL it answers, where that is not the plain one.
+pub(super) const VARIANT: &str = "Comity-Variant";
+
 /// In a `warcinfo` block: the run that follows.
 pub(super) const RUN: &str = "comity-run";
 
 /// What an earlier run left.
 #[derive(Default)]
 pub(in super::super) struct Found {
+    /// Answers: twice the offset, plus [`BROKEN`] where it is a broken link.
     pub(super) index: Index,
     /// The latest run's name.
     pub(in super::super) run: Option<Timestamp>,
@@ -29,20 +34,21 @@ pub(in super::super) struct Found {
     pub(in super::super) torn: u64,
 }
 
-/// Which answers count.
-pub(super) struct Wanted {
-    /// Those to `HEAD`, or those to anything else.
-    pub(super) head: bool,
-    /// Those after the latest run's first `warcinfo`.
-    pub(super) latest_run_only: bool,
-}
+/// Beside an answer's place: it hides an earlier one, and is asked for again.
+pub(super) const BROKEN: u64 = 1;
 
 /// Reads all of the file, and cuts off an exchange that has no end. Damage before the end is an error: cutting there
-/// would lose what follows.
-pub(super) fn scan(file: &mut Appender, gzipped: bool, wanted: &Wanted) -> Result<Found, KeepError> {
+/// would lose what follows. Of the answers those that are `wanted` count, and where told so those alone that come after
+/// the latest run's first `warcinfo`.
+pub(super) fn scan(
+    file: &mut Appender,
+    gzipped: bool,
+    wanted: Wanted,
+    latest_run_only: bool,
+) -> Result<Found, KeepError> {
     let path = file.path().to_owned();
     let mut source = Source { reader: BufReader::with_capacity(BUFFER, file.reader()?), at: 0, ended: false };
-    let mut answers = Answers { wanted, entries: Vec::new(), run: None, head: false };
+    let mut answers = Answers { wanted, latest_run_only, entries: Vec::new(), run: None, method: "GET" };
     // Where the last whole exchange ends: a request without its response is none.
     let mut whole = 0;
     let torn = loop {
@@ -51,7 +57,7 @@ pub(super) fn scan(file: &mut Appender, gzipped: bool, wanted: &Wanted) -> Resul
         match next(&mut source, gzipped) {
             Ok(None) => break begin > whole,
             Ok(Some(record)) => {
-                answers.take(&record);
+                answers.take(&record, begin);
                 if record.kind != "request" {
                     whole = source.at;
                 }
@@ -72,33 +78,43 @@ pub(super) fn scan(file: &mut Appender, gzipped: bool, wanted: &Wanted) -> Resul
     Ok(found)
 }
 
-struct Answers<'a> {
-    wanted: &'a Wanted,
+struct Answers {
+    wanted: Wanted,
+    latest_run_only: bool,
     entries: Vec<(Key, u64)>,
     run: Option<Timestamp>,
-    /// The request before was a `HEAD`.
-    head: bool,
+    /// Of the request before; all but `HEAD` are one here.
+    method: &'static str,
 }
 
-impl Answers<'_> {
-    fn take(&mut self, record: &Scanned) {
+impl Answers {
+    fn take(&mut self, record: &Scanned, offset: u64) {
         match record.kind.as_str() {
             "warcinfo" => {
                 let run = record.start.split("\r\n").find_map(|line| field(line, RUN)).and_then(|run| run.parse().ok());
                 if run > self.run {
                     self.run = run;
-                    if self.wanted.latest_run_only {
+                    if self.latest_run_only {
                         self.entries.clear();
                     }
                 }
             }
-            "request" => self.head = record.start.starts_with("HEAD "),
-            "response" | "revisit" if !record.provisional && self.head == self.wanted.head => {
-                self.entries.push((Key::of(&record.url), 0));
+            "request" => self.method = if record.start.starts_with("HEAD ") { "HEAD" } else { "GET" },
+            "response" | "revisit" if !record.provisional => {
+                let variant = record.variant.as_deref();
+                if self.wanted.is_ours(variant, self.method) {
+                    let broken = if self.wanted.is_broken(status(&record.start)) { BROKEN } else { 0 };
+                    self.entries.push((Key::of(&record.url, variant), offset << 1 | broken));
+                }
             }
             _ => {}
         }
     }
+}
+
+/// The status in `HTTP/1.1 404`.
+fn status(start: &str) -> Option<u16> {
+    start.get(9..12)?.parse().ok()
 }
 
 /// What matters of one record.
@@ -106,6 +122,7 @@ impl Answers<'_> {
 struct Scanned {
     kind: String,
     url: String,
+    variant: Option<String>,
     provisional: bool,
     /// How its block begins.
     start: String,
@@ -154,6 +171,8 @@ fn header(reader: &mut dyn BufRead) -> io::Result<(Scanned, u64)> {
             target = url.to_owned();
         } else if let Some(url) = field(&line, FOR) {
             record.url = url.to_owned();
+        } else if let Some(variant) = field(&line, VARIANT) {
+            record.variant = Some(variant.to_owned());
         } else if let Some(bytes) = field(&line, "Content-Length") {
             length = bytes.parse().ok();
         } else if field(&line, PROVISIONAL).is_some() {
@@ -171,6 +190,7 @@ fn start(reader: &mut dyn BufRead, record: &mut Scanned, length: u64) -> io::Res
     let wanted = match record.kind.as_str() {
         "warcinfo" => length.min(HEADER_MAX),
         "request" => length.min(5),
+        "response" | "revisit" => length.min(12),
         _ => 0,
     };
     let mut start = vec![0; wanted as usize];

@@ -52,7 +52,7 @@ fn killed_at_every_byte_whole_exchanges_stay_and_the_torn_one_is_cut() {
             fs::remove_file(&path).unwrap();
             fs::write(&path, &whole[..cut]).unwrap();
             let kept = Kept::open(&options(&path, true)).unwrap();
-            let done = URLS.map(|from| kept.is_done(&url(from)));
+            let done = URLS.map(|from| kept.is_done(&url(from), None));
             assert_eq!(done[..2], [cut >= ends[1], cut >= ends[2]], "{name} cut at {cut}");
             // It is done from the end of its response on, with or without its metadata.
             assert!(if done[2] { cut > ends[2] } else { cut < ends[3] }, "{name} cut at {cut}");
@@ -66,7 +66,7 @@ fn killed_at_every_byte_whole_exchanges_stay_and_the_torn_one_is_cut() {
             drop(kept);
 
             let kept = Kept::open(&options(&path, true)).unwrap();
-            assert!(URLS.iter().all(|from| kept.is_done(&url(from))), "{name} cut at {cut}");
+            assert!(URLS.iter().all(|from| kept.is_done(&url(from), None)), "{name} cut at {cut}");
             assert_eq!(torn(&kept), 0, "{name} cut at {cut}");
         }
     }
@@ -82,7 +82,7 @@ fn zeros_a_power_cut_left_are_cut() {
         bytes.resize(bytes.len() + 5_000, 0);
         fs::write(&path, &bytes).unwrap();
         let kept = Kept::open(&options(&path, true)).unwrap();
-        assert!(kept.is_done(&url(URLS[0])));
+        assert!(kept.is_done(&url(URLS[0]), None));
         assert_eq!(kept.close().unwrap().torn_bytes, 5_000);
     }
 }
