@@ -1,10 +1,14 @@
 //! A run over a list.
 
 mod attempt;
+mod ending;
 mod job;
+mod judge;
 mod options;
+mod robots;
 mod sites;
 mod status;
+mod view;
 mod work;
 
 pub use options::Options;
