@@ -18,6 +18,8 @@ pub(crate) struct InputFlags {
     ///
     /// Blank lines and lines that begin with # are passed over, duplicates are fetched once. A line that is no URL is
     /// reported with its number and the rest goes on. Without any URL, the list is read from standard input.
+    /// A JSON line has a url and any of method, headers, body, limits (which hold for that line's requests only),
+    /// identity and cost.
     #[arg(short = 'i', long = "input", value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
 }

@@ -14,7 +14,9 @@ pub(crate) struct RequestFlags {
     #[arg(short = 'I', long)]
     pub(crate) head: bool,
 
-    /// A header field for every request to every host of the list (repeatable); 'NAME:' leaves a default out, 'NAME;' sends it empty
+    /// A header field for every host of the list (repeatable); 'NAME:' leaves a default out, 'NAME;' sends it empty
+    ///
+    /// Authorization, Cookie and what by its name is a secret never go to another origin that a redirect leads to.
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
     headers: Vec<HeaderLine>,
 
@@ -37,7 +39,7 @@ pub(crate) struct RequestFlags {
     #[arg(short = 'c', long, value_name = "FILE")]
     cookie_jar: Option<PathBuf>,
 
-    /// Name and password for every host of the list, but for no other site that a redirect leads to
+    /// Name and password for every host of the list, never for another origin that a redirect leads to
     #[arg(short = 'u', long, value_name = "USER:PASSWORD")]
     user: Option<Credentials>,
 

@@ -85,7 +85,7 @@ pub(crate) fn cut_words(text: &str, width: usize) -> Option<String> {
         return Some(text.to_owned());
     }
     let ends = text.match_indices(' ').map(|(at, _)| &text[..at]);
-    let kept = ends.filter(|kept| !kept.is_empty() && kept.chars().count() + 2 <= width).last()?;
+    let kept = ends.filter(|kept| !kept.is_empty() && kept.chars().count() + 2 <= width).next_back()?;
     Some(format!("{kept} …"))
 }
 

@@ -129,7 +129,7 @@ impl FetchCommand {
         let seen = watch.seen();
         let (report, stopped, error) = match ended {
             Ok(end) => (end.report, end.stopped, None),
-            Err(error) => (seen.report(), None, Some(error)),
+            Err(error) => (seen.report(listed), None, Some(error)),
         };
         if !self.screen.quiet() {
             let beside = summary::Beside {

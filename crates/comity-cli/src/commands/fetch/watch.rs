@@ -134,9 +134,11 @@ impl Seen {
         }
     }
 
-    /// What a run has come to that ended without a report, because an output could not be written.
-    pub(crate) fn report(&self) -> Report {
+    /// What a run has come to that ended without a report, because an output could not be written;
+    /// `listed` URLs were there where it ended before the first look at it.
+    pub(crate) fn report(&self, listed: u64) -> Report {
         let (total, attempts, elapsed) = self.at;
+        let total = if total == 0 { listed } else { total };
         let mut totals = self.counts;
         let missing = u32::try_from(total.saturating_sub(totals.all())).unwrap_or(u32::MAX);
         totals.not_checked = totals.not_checked.saturating_add(missing);
@@ -261,8 +263,9 @@ mod tests {
             seen.note(&record(Outcome::Fetched, Some(status)), false);
         }
         seen.note(&record(Outcome::Failed, None), false);
-        let report = seen.report();
+        let report = seen.report(12);
         assert_eq!((report.totals.fetched, report.totals.failed, report.totals.not_checked), (2, 1, 7));
         assert_eq!((report.attempts, report.finished.as_millis()), (7, 3_000));
+        assert_eq!(Seen::default().report(12).totals.not_checked, 12);
     }
 }
