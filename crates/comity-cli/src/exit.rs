@@ -7,13 +7,13 @@ use std::process::ExitCode;
 pub(crate) enum Exit {
     /// Every URL was fetched.
     Done,
-    /// robots.txt forbids some.
+    /// Some are disallowed by robots.txt.
     Robots,
     /// Some were not asked for, by our own decision.
     Skipped,
     /// Some lines of the list are no URLs.
     Malformed,
-    /// Some were refused, or not checked because limits left no time.
+    /// Some were refused, or not checked: limited, no robots.txt to be had, or the run ended first.
     Limited,
     /// Some links are broken.
     Broken,
@@ -72,12 +72,16 @@ impl Exit {
             Self::Usage => "the command line or the configuration is wrong; nothing was sent",
             Self::Failed => "some URLs were never answered: no connection, a time-out, a broken body",
             Self::Broken => "with --head: some links are broken (answered with a status of 400 or more)",
-            Self::Limited => "some URLs were refused until we gave up, or were not checked because limits left no time",
+            Self::Limited => {
+                "some URLs were refused, or not checked: limited, robots.txt could not be read, or the run ended first"
+            }
             Self::Stopped => "--stop-when-limited ended the run; --resume goes on with it",
             Self::Malformed => "some lines of the list are no URLs; all others were fetched",
             Self::Skipped => "some URLs were skipped: too many errors in a row, a Crawl-delay over the limit",
-            Self::Robots => "some URLs were not fetched because robots.txt forbids it or cannot be read",
-            Self::Interrupted => "interrupted (Ctrl-C, SIGTERM); what is done is whole, --resume goes on with it",
+            Self::Robots => "some URLs were disallowed by robots.txt",
+            Self::Interrupted => {
+                "interrupted (Ctrl-C, SIGTERM, a closed terminal); what is done is whole, --resume goes on with it"
+            }
         }
     }
 

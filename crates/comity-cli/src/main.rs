@@ -28,15 +28,29 @@ pub(crate) struct Cli {
 }
 
 fn main() -> ExitCode {
-    match Cli::parse().command.run() {
+    let command = Cli::parse().command;
+    let name = command.name();
+    match command.run() {
         Ok(exit) => exit.into(),
         Err(error) => match error.downcast_ref::<Usage>() {
-            Some(usage) => Cli::command().error(clap::error::ErrorKind::ValueValidation, usage).exit(),
+            Some(usage) => wrong(name, usage),
             None if screen::is_broken_pipe(&error) => Exit::Error.into(),
             None => {
                 screen::say(&format!("comity: {error:#}"));
                 Exit::Error.into()
             }
         },
+    }
+}
+
+/// Ends as clap does for a wrong value, with the usage of the command that was given.
+fn wrong(name: &str, usage: &Usage) -> ! {
+    let mut cli = Cli::command();
+    cli.build();
+    let command = cli.find_subcommand_mut(name);
+    let error = clap::error::ErrorKind::ValueValidation;
+    match command {
+        Some(command) => command.error(error, usage).exit(),
+        None => Cli::command().error(error, usage).exit(),
     }
 }

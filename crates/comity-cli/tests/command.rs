@@ -43,6 +43,9 @@ fn a_wrong_value_names_flag_value_and_what_is_allowed() {
         (&["--limits", "a.example: burst=0"], ["--limits", "burst = 0", "whole numbers from 1"]),
         (&["-H", "nonsense"], ["--header", "nonsense", "Name: value"]),
         (&["--resume"], ["--resume", "needs", "--output"]),
+        (&["--limits", "x.test:burst=0"], ["--limits", "x.test:burst=0", "'x.test: burst=0'"]),
+        (&["--contact", "http://"], ["--contact", "http://", "https://example.org/bot"]),
+        (&["--report", "no/such/dir/report.json"], ["--report", "no/such/dir/report.json", "allowed"]),
     ] {
         let error = refused(&[&["fetch", "https://a.example/"], words].concat(), 2);
         assert!(told.iter().all(|part| error.contains(part)), "{words:?}: {error}");
@@ -76,7 +79,13 @@ fn a_file_in_the_working_directory_is_not_read_unasked() {
 #[test]
 fn help_has_every_exit_code() {
     let help = output(&["fetch", "--help"]);
-    for told in ["Exit codes", "  130  interrupted", "    5  some URLs were refused", "COMITY_CONFIG"] {
+    for told in [
+        "Exit codes",
+        "  130  interrupted",
+        "    5  some URLs were refused, or not checked",
+        "    9  some URLs were disallowed by robots.txt",
+        "COMITY_CONFIG",
+    ] {
         assert!(help.contains(told), "{told}: {help}");
     }
 }
@@ -168,4 +177,73 @@ fn files_that_cannot_be_read_are_named() {
     assert!(refused(&["fetch", "--config", "no/such.toml", "https://a.example/"], 2).contains("no/such.toml"));
     assert!(refused(&["fetch", "-q", "-i", "no/such/list.txt"], 1).contains("no/such/list.txt"));
     assert!(refused(&["fetch", "--cacert", "no/such.pem", "https://a.example/"], 2).contains("no/such.pem"));
+}
+
+#[test]
+fn a_wrong_use_is_shown_the_usage_of_its_own_command() {
+    assert!(refused(&["fetch", "--resume", "https://a.example/"], 2).contains("Usage: comity fetch"));
+    assert!(refused(&["explain", "nonsense"], 2).contains("Usage: comity explain"));
+}
+
+#[test]
+fn windows_are_explained_as_the_help_writes_them() {
+    let limits = "api.example.org/v1: windows=20:1;100:120";
+    let text = output(&["explain", "https://api.example.org/v1/x", "--limits", limits]);
+    assert!(text.contains("20 in 1s") && text.contains("100 in 120s"), "{text}");
+}
+
+#[test]
+fn an_own_name_beside_a_contact_is_told_of() {
+    let end = comity(&["fetch", "--contact", "a@example.org", "-A", "our-bot/1", "nonsense"]).assert().code(7);
+    let said = String::from_utf8_lossy(&end.get_output().stderr).into_owned();
+    assert!(said.contains("--contact is not sent") && said.contains("1 line of the list is no URL"), "{said}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_ends_the_run_with_what_is_done() {
+    // Nobody listens there: the URL is done at once, and its line cannot be written.
+    let url = "http://127.0.0.1:1/";
+    let end = comity(&["fetch", "--jsonl", "/dev/full", "--danger-ignore-robots", "--contact", "a@example.org", url])
+        .assert()
+        .code(1);
+    let said = String::from_utf8_lossy(&end.get_output().stderr).into_owned();
+    for told in ["Ended by an error", "--resume", "/dev/full"] {
+        assert!(said.contains(told), "{told}: {said}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn h08_signals_are_heard_while_the_list_is_read() {
+    use std::process::{Command, Stdio};
+    for (name, number) in [("-INT", 2), ("-TERM", 15), ("-HUP", 1)] {
+        let mut child = Command::new(assert_cmd::cargo::cargo_bin("comity"))
+            .arg("fetch")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let id = child.id().to_string();
+        while !listens(&id, number) {
+            assert!(child.try_wait().unwrap().is_none(), "it ended before it listened");
+            std::thread::yield_now();
+        }
+        assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
+        // Its standard input stays open: nothing but the signal can end it.
+        let stdin = child.stdin.take();
+        let end = child.wait_with_output().unwrap();
+        drop(stdin);
+        assert_eq!(end.status.code(), Some(130), "{name}");
+        assert!(String::from_utf8_lossy(&end.stderr).contains("interrupted while the list was being read"), "{name}");
+    }
+}
+
+/// Whether a process catches a signal.
+#[cfg(target_os = "linux")]
+fn listens(id: &str, signal: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0");
+    u64::from_str_radix(caught.trim(), 16).is_ok_and(|set| set & (1 << (signal - 1)) != 0)
 }

@@ -20,6 +20,16 @@ pub(crate) enum Command {
 }
 
 impl Command {
+    /// Its name on the command line.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Fetch(_) => "fetch",
+            Self::Demo(_) => "demo",
+            Self::Explain(_) => "explain",
+            Self::Presets(_) => "presets",
+        }
+    }
+
     /// Does it.
     pub(crate) fn run(self) -> Result<Exit> {
         match self {

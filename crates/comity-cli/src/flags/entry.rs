@@ -7,11 +7,14 @@ use comity::config::Config;
 
 /// An entry, read as the table `[limits."PATTERN"]` of the configuration file would be.
 pub(crate) fn limits(text: &str) -> Result<Config, String> {
-    let (pattern, keys) = split_pattern(text).ok_or(ALLOWED)?;
+    let (pattern, keys) = split_pattern(text).ok_or_else(|| unsplit(text))?;
     let mut toml = format!("[limits.{}]\n", quoted(pattern));
     for pair in split_pairs(keys) {
-        let (key, value) = pair.split_once('=').ok_or(ALLOWED)?;
-        toml.push_str(&format!("{} = {}\n", quoted(key.trim()), toml_value(value.trim())));
+        let (key, value) =
+            pair.split_once('=').ok_or_else(|| format!("`{}` is no key=value; {ALLOWED}", pair.trim()))?;
+        let (key, value) = (key.trim(), value.trim());
+        let value = if key == "windows" { windows(value) } else { toml_value(value) };
+        toml.push_str(&format!("{} = {value}\n", quoted(key)));
     }
     let mut config = Config::parse(&toml).map_err(|error| match error {
         comity::config::ConfigError::Syntax(error) => error.message().trim().to_owned(),
@@ -21,6 +24,27 @@ pub(crate) fn limits(text: &str) -> Result<Config, String> {
         limits.source = Some(Source::Person(Arc::from(format!("--limits {pattern}"))));
     }
     Ok(config)
+}
+
+/// What is wrong with an entry that has no pattern or no keys.
+fn unsplit(text: &str) -> String {
+    let keys = text.find('=').and_then(|equals| text[..equals].rfind(':')).map(|colon| text.split_at(colon + 1));
+    match keys {
+        Some((pattern, keys)) if pattern.len() > 1 && !keys.starts_with(char::is_whitespace) => {
+            format!("a blank belongs after the colon: '{pattern} {keys}'")
+        }
+        _ => ALLOWED.to_owned(),
+    }
+}
+
+/// Windows as the list that the configuration file has: `20:1;100:120`, `[20:1, 100:120]`, `["60/1h"]`.
+fn windows(value: &str) -> String {
+    let inside = value.strip_prefix('[').and_then(|value| value.strip_suffix(']')).unwrap_or(value);
+    let windows = inside.split([';', ',']).map(|window| window.trim().trim_matches(['"', '\'']));
+    let windows: Vec<&str> = windows.filter(|window| !window.is_empty()).collect();
+    // Nothing at all is no window and none of the values allowed; an empty list is one.
+    let windows = if windows.is_empty() && inside == value { vec![""] } else { windows };
+    format!("[{}]", windows.into_iter().map(quoted).collect::<Vec<_>>().join(", "))
 }
 
 /// The pattern ends at a colon with white space after it, so that ports and IPv6 addresses stay whole.
@@ -98,6 +122,20 @@ mod tests {
     }
 
     #[test]
+    fn windows_are_one_or_several() {
+        for (text, count) in [
+            ("api.example.org/v1: windows=100:120", 1),
+            ("a.example: windows=20:1;100:120, burst=20", 2),
+            ("a.example: windows = [20:1, 100:120]", 2),
+            ("a.example: windows=[\"20:1\", \"60/1h\"]", 2),
+            ("a.example: windows=\"60/1h\"", 1),
+        ] {
+            let config = limits(text).unwrap();
+            assert_eq!(config.rules[0].1.windows.as_ref().map(Vec::len), Some(count), "{text}");
+        }
+    }
+
+    #[test]
     fn what_is_wrong_is_named() {
         for (text, told) in [
             ("example.org", "PATTERN: key=value"),
@@ -106,6 +144,11 @@ mod tests {
             ("example.org: interval", "PATTERN: key=value"),
             ("example.org: intervall=1", "intervall"),
             ("example.org: burst=0", "burst = 0"),
+            ("x.test:burst=0", "a blank belongs after the colon: 'x.test: burst=0'"),
+            ("x.test:8080:burst=1", "'x.test:8080: burst=1'"),
+            ("x.test: windows=20:1, 100:120", "`100:120` is no key=value"),
+            ("x.test: windows=20:0", "windows = 20:0"),
+            ("x.test: windows=", "windows"),
             ("example.org: rate=fast", "rate = fast"),
             ("a.*.org: interval=1", "a.*.org"),
         ] {

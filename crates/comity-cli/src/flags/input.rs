@@ -14,10 +14,12 @@ pub(crate) struct InputFlags {
     #[arg(value_name = "URL")]
     pub(crate) urls: Vec<String>,
 
-    /// A list of URLs, one a line, or JSON lines; - is standard input (repeatable)
+    /// A list of URLs, one per line, or JSON lines; - is standard input (repeatable)
     ///
     /// Blank lines and lines that begin with # are passed over, duplicates are fetched once. A line that is no URL is
     /// reported with its number and the rest goes on. Without any URL, the list is read from standard input.
+    /// A JSON line has a url and any of method, headers, body, limits (which hold for that line's requests only),
+    /// identity and cost.
     #[arg(short = 'i', long = "input", value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
 }
@@ -64,7 +66,7 @@ mod tests {
         let file = |name: &str| Source::File(name.into());
         assert_eq!(sources(&["-i", "a.txt", "--input", "b.txt"], true), Ok(vec![file("a.txt"), file("b.txt")]));
         assert_eq!(sources(&["-i", "-", "-i", "a"], true), Ok(vec![Source::Stdin, file("a")]));
-        assert_eq!(sources(&["https://example.org/"], false), Ok(vec![]), "a URL given: standard input is left alone");
+        assert_eq!(sources(&["https://example.org/"], false), Ok(vec![]), "a URL given: standard input is not read");
         assert!(sources(&["-i", "-", "-i", "-"], true).unwrap_err().contains("once"));
     }
 

@@ -1,6 +1,6 @@
 //! Flags about what is kept.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use comity_fetch::keep::{Lines, Options, Timestamp};
@@ -13,7 +13,7 @@ use crate::exit::Usage;
 pub(crate) struct OutputFlags {
     /// Keep each body as a file under this directory
     ///
-    /// Without any of --output, --warc and --jsonl, bodies are not kept, and a line a URL is printed:
+    /// Without any of --output, --warc and --jsonl, bodies are not kept, and a line per URL is printed:
     /// STATUS BYTES URL, then what else there is to say. STATUS is a word (failed, refused, robots, skipped,
     /// not_checked) where no answer came, BYTES is - where there is no body.
     #[arg(short = 'o', long, value_name = "DIR")]
@@ -23,11 +23,11 @@ pub(crate) struct OutputFlags {
     #[arg(long, value_name = "FILE")]
     warc: Option<PathBuf>,
 
-    /// Write a JSON line a URL; - is standard output
+    /// Write a JSON line per URL; - is standard output
     #[arg(long, value_name = "FILE", value_parser = lines)]
     jsonl: Option<Lines>,
 
-    /// Go on with an earlier run: leave what it fetched alone
+    /// Go on with an earlier run: what it fetched is not fetched again
     #[arg(long, conflicts_with = "replace")]
     resume: bool,
 
@@ -68,13 +68,44 @@ impl OutputFlags {
         })
     }
 
-    /// Whether a line a URL goes to standard output, because nothing else is kept.
+    /// Finds out before the run whether its report can be written after it.
+    pub(crate) fn check_report(&self) -> Result<(), Usage> {
+        self.report.as_deref().map_or(Ok(()), writable)
+    }
+
+    /// Whether a line per URL goes to standard output, because nothing else is kept.
     pub(crate) fn prints_lines(&self) -> bool {
         self.output.is_none() && self.warc.is_none() && self.jsonl.is_none()
     }
 
-    fn remembers(&self) -> bool {
+    /// Whether a next run could go on with this one.
+    pub(crate) fn remembers(&self) -> bool {
         self.output.is_some() || self.warc.is_some() || matches!(self.jsonl, Some(Lines::File(_)))
+    }
+}
+
+fn writable(path: &Path) -> Result<(), Usage> {
+    let wrong = |why: String| {
+        let allowed = "allowed is a file in a directory that exists and can be written to";
+        Err(Usage(format!("invalid value '{}' for '--report <FILE>': {why}; {allowed}", path.display())))
+    };
+    match std::fs::metadata(path) {
+        Ok(found) if found.is_dir() => return wrong("it is a directory".to_owned()),
+        // A pipe or a device is written as it is.
+        Ok(found) if !found.is_file() => return Ok(()),
+        _ => {}
+    }
+    if path.file_name().is_none() || path.as_os_str().as_encoded_bytes().ends_with(b"/") {
+        return wrong("it names no file".to_owned());
+    }
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !directory.is_dir() {
+        return wrong(format!("there is no directory {}", directory.display()));
+    }
+    // Permissions, quotas, read-only disks: only trying tells.
+    match tempfile::Builder::new().prefix(".comity-part-").tempfile_in(directory) {
+        Ok(_) => Ok(()),
+        Err(error) => wrong(format!("no file can be made there: {}", error.kind())),
     }
 }
 
@@ -108,6 +139,31 @@ mod tests {
         let about = options(&[]).unwrap().about;
         assert!(about.contains(&("http-header-user-agent".to_owned(), "example-bot/1".to_owned())), "{about:?}");
         assert_eq!(parse::<OutputFlags>(&["--report", "r.json"]).unwrap().report, Some("r.json".into()));
+    }
+
+    #[test]
+    fn a_report_that_could_not_be_written_is_known_before_the_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let check = |name: &str| {
+            let path = dir.path().join(name);
+            let flags = parse::<OutputFlags>(&["--report", path.to_str().unwrap()]).unwrap();
+            flags.check_report().map_err(|usage| usage.to_string())
+        };
+        assert_eq!(check("report.json"), Ok(()));
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "trying leaves nothing behind");
+        std::fs::write(dir.path().join("file"), "").unwrap();
+        assert_eq!(check("file"), Ok(()));
+        for (name, why) in [
+            ("", "is a directory"),
+            ("none/r.json", "no directory"),
+            ("new/", "no file"),
+            ("file/r.json", "no directory"),
+        ] {
+            let error = check(name).unwrap_err();
+            assert!(["--report", why, "allowed is"].iter().all(|part| error.contains(part)), "{name}: {error}");
+        }
+        assert_eq!(parse::<OutputFlags>(&["--report", "/dev/null"]).unwrap().check_report().map_err(|e| e.0), Ok(()));
+        assert!(parse::<OutputFlags>(&[]).unwrap().check_report().is_ok());
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::exit::Usage;
 pub(crate) struct PaceFlags {
     /// What kind of visitor this is: crawl, api or browse [default: crawl]
     ///
-    /// crawl obeys robots.txt, has one request in flight a host, begins at one start a second and finds the pace the
+    /// crawl obeys robots.txt, has one request in flight per host, begins at one start a second and finds the pace the
     /// host accepts. api asks no robots.txt, has 32 in flight, and is slowed by refusals alone. browse is slowed by
     /// how much was asked lately.
     #[arg(long, value_name = "PROFILE", value_parser = values::profile)]
@@ -62,7 +62,8 @@ pub(crate) struct PaceFlags {
 
     /// Limits of a host, a group or a part of one, as in the configuration file (repeatable)
     ///
-    /// 'example.org: per_second=2', '*.example.org: rate=15/min, burst=3', 'api.example.org/v1: windows=100:120'.
+    /// 'example.org: per_second=2', '*.example.org: rate=15/min, burst=3', 'api.example.org/v1: windows=100:120'. A
+    /// blank belongs after the colon; several windows are parted by semicolons, 'windows=20:1;100:120'.
     #[arg(long, value_name = "PATTERN: KEY=VALUE, …", value_parser = entry::limits)]
     limits: Vec<Config>,
 

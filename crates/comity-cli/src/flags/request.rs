@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use comity_fetch::request::{CookieSource, Credentials, HeaderLine, NetrcSource, RequestOptions};
+use url::Url;
 
 /// What requests say.
 #[derive(Clone, Debug, Default, Args)]
@@ -13,19 +14,24 @@ pub(crate) struct RequestFlags {
     #[arg(short = 'I', long)]
     pub(crate) head: bool,
 
-    /// A header field for every request (repeatable); 'NAME:' leaves a default out, 'NAME;' sends it empty
+    /// A header field for every host of the list (repeatable); 'NAME:' leaves a default out, 'NAME;' sends it empty
+    ///
+    /// Authorization, Cookie and what by its name is a secret never go to another origin that a redirect leads to.
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
     headers: Vec<HeaderLine>,
 
-    /// The whole User-Agent; without it, ours names the product and the contact
+    /// The whole User-Agent, sent as it is; without it, ours names the product and the contact
     #[arg(short = 'A', long, value_name = "TEXT")]
     user_agent: Option<String>,
 
-    /// Where an operator finds whoever runs this: the address of a page, or a mail address
-    #[arg(long, value_name = "URL or MAIL")]
+    /// Where an operator finds whoever runs this: an http or https URL, or a mail address
+    ///
+    /// It stands in our own User-Agent. Beside --user-agent it is not sent, and a message says so: name the contact in
+    /// that text.
+    #[arg(long, value_name = "URL or MAIL", value_parser = contact)]
     contact: Option<String>,
 
-    /// Cookies to begin with: NAME=VALUE; … or a file of them (repeatable)
+    /// Cookies to begin with: NAME=VALUE; … for every host of the list, or a file of them (repeatable)
     #[arg(short = 'b', long = "cookie", value_name = "COOKIES or FILE")]
     cookies: Vec<CookieSource>,
 
@@ -33,7 +39,7 @@ pub(crate) struct RequestFlags {
     #[arg(short = 'c', long, value_name = "FILE")]
     cookie_jar: Option<PathBuf>,
 
-    /// Name and password for the hosts of the list
+    /// Name and password for every host of the list, never for another origin that a redirect leads to
     #[arg(short = 'u', long, value_name = "USER:PASSWORD")]
     user: Option<Credentials>,
 
@@ -47,6 +53,14 @@ pub(crate) struct RequestFlags {
 }
 
 impl RequestFlags {
+    /// Whether a contact was given that no request names.
+    pub(crate) fn leaves_contact_out(&self) -> bool {
+        match (&self.contact, &self.user_agent) {
+            (Some(contact), Some(agent)) => !agent.contains(contact.as_str()),
+            _ => false,
+        }
+    }
+
     /// Options of the requests.
     pub(crate) fn options(&self) -> RequestOptions {
         RequestOptions {
@@ -62,6 +76,28 @@ impl RequestFlags {
             },
             cookies: self.cookies.clone(),
             cookie_jar: self.cookie_jar.clone(),
+        }
+    }
+}
+
+/// An http or https URL with a host, or a mail address.
+fn contact(text: &str) -> Result<String, String> {
+    let text = text.trim();
+    let is_mail = || {
+        let (name, domain) = text.rsplit_once('@')?;
+        let plain = |part: &str| !part.is_empty() && !part.contains(|c: char| c.is_whitespace() || "/:@".contains(c));
+        let labels = domain.split('.').all(|label| !label.is_empty());
+        (plain(name.strip_prefix("mailto:").unwrap_or(name)) && plain(domain) && labels).then_some(())
+    };
+    let is_page = || {
+        let url =
+            Url::parse(text).ok().filter(|url| text.contains("://") && matches!(url.scheme(), "http" | "https"))?;
+        url.host_str().filter(|host| !host.is_empty()).map(drop)
+    };
+    match is_page().or_else(is_mail) {
+        Some(()) => Ok(text.to_owned()),
+        None => {
+            Err("allowed is a URL such as https://example.org/bot or a mail address such as bot@example.org".to_owned())
         }
     }
 }
@@ -88,6 +124,43 @@ mod tests {
         assert_eq!(options(&["--netrc-file", "netrc"]).netrc, NetrcSource::File("netrc".into()));
         assert_eq!(options(&[]).netrc, NetrcSource::None);
         assert!(options(&["--head"]).head && options(&["-I"]).head && !options(&[]).head);
+    }
+
+    #[test]
+    fn h18_a_contact_is_somewhere_to_write_to() {
+        for good in [
+            "https://example.org/bot",
+            "http://example.org",
+            "bot@example.org",
+            "mailto:bot@example.org",
+            "a@localhost",
+        ] {
+            assert_eq!(options(&["--contact", good]).contact.as_deref(), Some(good));
+        }
+        for bad in [
+            "http://",
+            "https://",
+            "nobody",
+            "example.org",
+            "www.example.org",
+            "@",
+            "a@",
+            "@b",
+            "a@b..c",
+            "ftp://a.example/",
+            "https:example.org",
+            "",
+        ] {
+            refused::<RequestFlags>(&["--contact", bad], &["--contact", "allowed is"]);
+        }
+    }
+
+    #[test]
+    fn t13_a_contact_that_an_own_name_leaves_out_is_told() {
+        let told = |words: &[&str]| parse::<RequestFlags>(words).unwrap().leaves_contact_out();
+        assert!(told(&["--contact", "a@example.org", "-A", "our-bot/1"]));
+        assert!(!told(&["--contact", "a@example.org", "-A", "our-bot/1 (a@example.org)"]));
+        assert!(!told(&["--contact", "a@example.org"]) && !told(&["-A", "our-bot/1"]));
     }
 
     #[test]

@@ -26,19 +26,19 @@ pub(crate) struct RunFlags {
     #[arg(short = 'm', long, value_name = "TIME", value_parser = values::some_span, allow_hyphen_values = true)]
     max_time: Option<Duration>,
 
-    /// The longest a URL may wait for its host's turn
+    /// The longest a URL may wait for its host's turn, from when it is next in its host's line
     #[arg(long, value_name = "TIME", value_parser = values::some_span, allow_hyphen_values = true)]
     queue_timeout: Option<Duration>,
 
-    /// Leave a host that has refused for so long without serving anything [default: 30m]
+    /// Give a host up that has refused for so long without serving anything, when it refuses again [default: 30m]
     #[arg(long, value_name = "TIME", value_parser = values::some_span, allow_hyphen_values = true)]
     stall_time: Option<Duration>,
 
-    /// Leave a host that has not answered for so long, several times in a row [default: 2m]
+    /// Give a host up that has not answered for so long, several times in a row [default: 2m]
     #[arg(long, value_name = "TIME", value_parser = values::some_span, allow_hyphen_values = true)]
     dead_time: Option<Duration>,
 
-    /// Leave a host after so many errors in a row, 404 and 403 included
+    /// Give a host up after so many errors in a row, 404 and 403 included
     #[arg(long, value_name = "N", value_parser = values::count, allow_hyphen_values = true)]
     stop_after_errors: Option<NonZeroU32>,
 

@@ -4,13 +4,13 @@ use clap::{ArgAction, Args, ValueEnum};
 
 /// What is said.
 #[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Words")]
+#[command(next_help_heading = "Messages")]
 pub(crate) struct ScreenFlags {
     /// Say nothing but errors: no progress, no notices, no summary
     #[arg(short = 'q', long)]
     quiet: bool,
 
-    /// Say more: -v what is decided, -vv everything
+    /// Say more: -v what is decided and why, -vv everything
     #[arg(short = 'v', long, action = ArgAction::Count)]
     verbose: u8,
 

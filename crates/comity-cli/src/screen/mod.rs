@@ -2,6 +2,7 @@
 //!
 //! The rooms [`view`], [`summary`] and [`words`] are pure: facts in, text out. [`live`] and [`plain`] show it.
 
+mod frame;
 mod live;
 pub(crate) mod log;
 mod meter;
@@ -55,7 +56,7 @@ impl Screen {
     }
 
     /// Does something that writes to the terminal, with the live view out of the way.
-    pub(crate) fn aside<R>(&self, write: impl FnOnce() -> R) -> R {
+    pub(crate) fn aside<R>(&mut self, write: impl FnOnce() -> R) -> R {
         match self {
             Self::Live(live) => live.aside(write),
             _ => write(),

@@ -6,7 +6,7 @@ use comity_fetch::Stop;
 use comity_fetch::keep::{Counts, Report};
 
 use super::view::done;
-use super::words::{bytes, clean, count, span};
+use super::words::{bytes, clean, count, middle, span};
 
 /// What a report does not hold.
 #[derive(Clone, Debug, Default)]
@@ -19,7 +19,13 @@ pub(crate) struct Beside {
     pub(crate) output_closed: bool,
     /// Answers of 400 and more, where links were checked.
     pub(crate) broken: u32,
-    /// The first URLs that were not fetched, with why.
+    /// An output could not be written, which ended the run.
+    pub(crate) broken_off: bool,
+    /// Lines of the list that are no URLs.
+    pub(crate) malformed: u64,
+    /// URLs that were not checked for want of a robots.txt.
+    pub(crate) robots_unread: u32,
+    /// The first broken links and the first reasons, a line each.
     pub(crate) reasons: Vec<String>,
     /// What might help.
     pub(crate) hints: Vec<String>,
@@ -52,6 +58,9 @@ fn headline(text: &mut String, report: &Report, beside: &Beside) {
     let all = all(totals);
     let left = u64::from(totals.not_checked);
     match beside.stopped {
+        _ if beside.broken_off => {
+            let _ = write!(text, "{BOLD}Ended by an error after {took}: {} done, {left} not done{PLAIN}", all - left);
+        }
         Some(Stop::Interrupted) if beside.output_closed => {
             let _ = write!(
                 text,
@@ -71,17 +80,19 @@ fn headline(text: &mut String, report: &Report, beside: &Beside) {
         }
     }
     let not_checked = match beside.stopped {
-        Some(Stop::Interrupted) => "not checked",
-        _ => "not checked because limited",
+        None | Some(Stop::Limited) if !beside.broken_off => "not checked because limited",
+        _ => "not checked",
     };
+    let unread = beside.robots_unread.min(totals.not_checked);
     let words: Vec<String> = [
         (totals.fetched, "fetched"),
         (totals.unchanged, "unchanged"),
         (totals.refused, "refused"),
         (totals.failed, "never answered"),
-        (totals.robots, "left alone for robots.txt"),
+        (totals.robots, "disallowed by robots.txt"),
         (totals.skipped, "skipped"),
-        (totals.not_checked, not_checked),
+        (totals.not_checked - unread, not_checked),
+        (unread, "not checked because robots.txt could not be read"),
         (beside.broken, "broken (of those fetched)"),
     ]
     .into_iter()
@@ -98,6 +109,13 @@ fn headline(text: &mut String, report: &Report, beside: &Beside) {
     if beside.earlier > 0 {
         let _ = write!(text, "; {} done by an earlier run", count(beside.earlier, "URL"));
     }
+    match beside.malformed {
+        0 => {}
+        1 => text.push_str("; 1 line of the list is no URL"),
+        lines => {
+            let _ = write!(text, "; {lines} lines of the list are no URLs");
+        }
+    }
     text.push_str(".\n");
 }
 
@@ -105,18 +123,22 @@ fn headline(text: &mut String, report: &Report, beside: &Beside) {
 fn hosts(text: &mut String, report: &Report) {
     let mut hosts: Vec<(&str, Counts)> = report.hosts.iter().map(|(host, counts)| (host.as_str(), *counts)).collect();
     hosts.sort_by_key(|(_, counts)| std::cmp::Reverse(all(counts)));
-    let more = hosts.len().saturating_sub(HOSTS_SHOWN);
-    hosts.truncate(HOSTS_SHOWN);
+    let others = all(&report.other_hosts);
+    // One host more takes the line that would say that there is one more.
+    let shown = if hosts.len() == HOSTS_SHOWN + 1 && others == 0 { HOSTS_SHOWN + 1 } else { HOSTS_SHOWN };
+    let more = hosts.len().saturating_sub(shown);
+    hosts.truncate(shown);
     let columns: Vec<&Column> =
         COLUMNS.iter().filter(|(_, of)| hosts.iter().any(|(_, counts)| of(counts) > 0)).collect();
-    let width = hosts.iter().map(|(host, _)| host.chars().count()).max().unwrap_or_default();
+    let names: Vec<String> = hosts.iter().map(|(host, _)| middle(&clean(host), WIDEST_HOST)).collect();
+    let width = names.iter().map(|name| name.chars().count()).max().unwrap_or_default().max("host".len());
     let _ = write!(text, "\n{BOLD}{:width$}", "host");
     for (name, _) in &columns {
         let _ = write!(text, "  {name:>CELL$}");
     }
     let _ = writeln!(text, "{PLAIN}");
-    for (host, counts) in &hosts {
-        let _ = write!(text, "{host:width$}");
+    for ((_, counts), name) in hosts.iter().zip(&names) {
+        let _ = write!(text, "{name:width$}");
         for (_, of) in &columns {
             let _ = match of(counts) {
                 0 => write!(text, "  {:>CELL$}", "·"),
@@ -125,7 +147,6 @@ fn hosts(text: &mut String, report: &Report) {
         }
         text.push('\n');
     }
-    let others = all(&report.other_hosts);
     if more > 0 || others > 0 {
         let _ = write!(text, "and {}", count(more as u64, "more host"));
         if others > 0 {
@@ -155,6 +176,9 @@ const COLUMNS: [Column; 8] = [
 
 /// Hosts in the table.
 const HOSTS_SHOWN: usize = 20;
+
+/// A longer name is cut in its middle, so that the table fits on a usual terminal.
+const WIDEST_HOST: usize = 40;
 
 /// The widest column's name.
 const CELL: usize = 11;
@@ -248,6 +272,39 @@ mod tests {
         let text = words(&report, &Beside::default());
         assert!(text.contains("h25.example") && text.contains("h6.example") && !text.contains("h5.example"), "{text}");
         assert!(text.ends_with("and 5 more hosts, 1 URL at hosts not listed"), "{text}");
+    }
+
+    #[test]
+    fn one_host_more_is_shown_instead_of_counted_and_long_names_are_cut() {
+        let host = |n: u32| (format!("h{n}.example"), Counts { fetched: n, ..Counts::default() });
+        let mut hosts: BTreeMap<String, Counts> = (1..=20).map(host).collect();
+        hosts.insert(format!("{}.example", "x".repeat(60)), Counts { fetched: 100, ..Counts::default() });
+        let text = words(&report(hosts, Counts::default()), &Beside::default());
+        assert!(text.contains("h1.example ") && !text.contains("more host"), "{text}");
+        assert!(text.contains(&format!("\n{}…{}  ", "x".repeat(20), "xxxxxxxxxxx.example")), "{text}");
+    }
+
+    #[test]
+    fn lines_that_are_no_urls_are_counted() {
+        let text = |malformed| words(&report([], Counts::default()), &Beside { malformed, ..Beside::default() });
+        assert!(text(1).ends_with("; 1 line of the list is no URL."), "{}", text(1));
+        assert!(text(3).ends_with("; 3 lines of the list are no URLs."), "{}", text(3));
+    }
+
+    #[test]
+    fn b15_a_robots_txt_that_cannot_be_read_is_no_limit() {
+        let totals = Counts { not_checked: 5, ..Counts::default() };
+        let text = words(&report([], totals), &Beside { robots_unread: 3, ..Beside::default() });
+        let told = "2 not checked because limited, 3 not checked because robots.txt could not be read";
+        assert!(text.contains(told), "{text}");
+    }
+
+    #[test]
+    fn a_run_ended_by_an_error_says_what_is_done() {
+        let totals = Counts { fetched: 4, not_checked: 6, ..Counts::default() };
+        let text = words(&report([], totals), &Beside { broken_off: true, ..Beside::default() });
+        let told = "Ended by an error after 3 min 20 s: 4 done, 6 not done: 4 fetched, 6 not checked.";
+        assert!(text.starts_with(told), "{text}");
     }
 
     #[test]

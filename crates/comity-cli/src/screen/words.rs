@@ -4,9 +4,12 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, ZonedDateTime};
 
-/// A span of time: `0.3 s`, `12 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`.
+/// A span of time: `0.3 s`, `12 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`, `more than a century`.
 pub(crate) fn span(span: Duration) -> String {
     let secs = span.as_secs();
+    if span > CENTURY {
+        return "more than a century".to_owned();
+    }
     match secs {
         0..10 if span.subsec_millis() == 0 => format!("{secs} s"),
         0 if span < Duration::from_millis(100) => format!("{} ms", span.as_millis()),
@@ -18,16 +21,16 @@ pub(crate) fn span(span: Duration) -> String {
     }
 }
 
-/// When a wait is over: `in 0.3 s`, and for a long one `until 14:03`.
+/// When a wait is over: `in 0.3 s`, and for a long one `until 14:03 CET`, with the date where that is another day.
 pub(crate) fn when(wait: Option<Duration>, now: &ZonedDateTime) -> String {
     let Some(wait) = wait else { return "when an answer comes".to_owned() };
-    if wait < LONG_WAIT {
+    if wait < LONG_WAIT || wait > CENTURY {
         return format!("in {}", span(wait));
     }
     let until = SignedDuration::try_from(wait).ok().and_then(|wait| now.checked_add(wait).ok());
     match until {
-        Some(until) if until.date() == now.date() => format!("until {}", until.strftime("%H:%M")),
-        Some(until) => format!("until {}", until.strftime("%Y-%m-%d %H:%M")),
+        Some(until) if until.date() == now.date() => format!("until {} {}", until.strftime("%H:%M"), zone(&until)),
+        Some(until) => format!("until {} {}", until.strftime("%Y-%m-%d %H:%M"), zone(&until)),
         None => format!("in {}", span(wait)),
     }
 }
@@ -65,13 +68,32 @@ pub(crate) fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// A text cut to so many characters, with an ellipsis where it was cut.
-pub(crate) fn cut(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
+/// A text cut in its middle to so many characters: hosts of one service differ at both ends.
+pub(crate) fn middle(text: &str, width: usize) -> String {
+    let length = text.chars().count();
+    if length <= width {
         return text.to_owned();
     }
-    let kept: String = text.chars().take(width.saturating_sub(1)).collect();
-    format!("{kept}…")
+    let kept = width.saturating_sub(1);
+    let end = kept / 2;
+    text.chars().take(kept - end).chain(['…']).chain(text.chars().skip(length - end)).take(width).collect()
+}
+
+/// A text cut to so many characters after a whole word, so that no number loses digits; nothing where no word fits.
+pub(crate) fn cut_words(text: &str, width: usize) -> Option<String> {
+    if text.chars().count() <= width {
+        return Some(text.to_owned());
+    }
+    let ends = text.match_indices(' ').map(|(at, _)| &text[..at]);
+    let kept = ends.filter(|kept| !kept.is_empty() && kept.chars().count() + 2 <= width).next_back()?;
+    Some(format!("{kept} …"))
+}
+
+/// A zone as people name it (`CET`), or its offset where it has no such name.
+fn zone(at: &ZonedDateTime) -> String {
+    let name = at.strftime("%Z").to_string();
+    let named = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphabetic());
+    if named { name } else { at.strftime("%:z").to_string() }
 }
 
 fn pair(whole: u64, unit: &str, rest: u64, rest_unit: &str) -> String {
@@ -80,6 +102,9 @@ fn pair(whole: u64, unit: &str, rest: u64, rest_unit: &str) -> String {
 
 /// From here on a time of day says more than a number of seconds.
 const LONG_WAIT: Duration = Duration::from_secs(60);
+
+/// Beyond this, digits say nothing more.
+const CENTURY: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 #[cfg(test)]
 mod tests {
@@ -97,6 +122,8 @@ mod tests {
             (3_600_000, "1 h"),
             (7_500_000, "2 h 5 min"),
             (273_600_000, "3 d 4 h"),
+            (5_903, "5.9 s"),
+            (u64::MAX, "more than a century"),
         ] {
             assert_eq!(span(Duration::from_millis(millis)), text);
         }
@@ -107,10 +134,12 @@ mod tests {
         let now: ZonedDateTime = "2026-11-30T13:48:00[UTC]".parse().unwrap();
         let after = |secs| when(Some(Duration::from_secs(secs)), &now);
         assert_eq!(after(12), "in 12 s");
-        assert_eq!(after(900), "until 14:03");
-        assert_eq!(after(86_400), "until 2026-12-01 13:48");
+        assert_eq!(after(900), "until 14:03 UTC");
+        assert_eq!(after(86_400), "until 2026-12-01 13:48 UTC", "tomorrow has a date");
         assert_eq!(when(None, &now), "when an answer comes");
-        assert!(when(Some(Duration::MAX), &now).starts_with("in "));
+        assert_eq!(when(Some(Duration::MAX), &now), "in more than a century");
+        let abroad: ZonedDateTime = "2026-11-30T13:48:00[+05:45]".parse().unwrap();
+        assert_eq!(when(Some(Duration::from_secs(900)), &abroad), "until 14:03 +05:45");
     }
 
     #[test]
@@ -131,6 +160,19 @@ mod tests {
     #[test]
     fn what_came_from_elsewhere_cannot_move_the_cursor() {
         assert_eq!(clean("a\x1b[2Jb\r\nc"), "a [2Jb  c");
-        assert_eq!((cut("abcdef", 4), cut("abcd", 4)), ("abc…".to_owned(), "abcd".to_owned()));
+    }
+
+    #[test]
+    fn what_is_too_long_is_cut_where_it_hurts_least() {
+        let cut = |width| middle("a-long-name.example", width);
+        assert_eq!(
+            [cut(40), cut(19), cut(10), cut(1), cut(0)],
+            ["a-long-name.example", "a-long-name.example", "a-lon…mple", "…", ""]
+        );
+        let cut = |width| cut_words("1234 in flight", width);
+        assert_eq!(
+            [cut(14), cut(13), cut(8), cut(5)].map(Option::unwrap_or_default),
+            ["1234 in flight", "1234 in …", "1234 …", ""]
+        );
     }
 }

@@ -44,7 +44,10 @@ pub(super) fn read(line: &str, limits: &mut LimitsRead) -> Result<Option<Entry>,
 /// A URL's text as it is kept, and the user and password it had.
 fn url_text(text: &str) -> Result<(String, Option<Credentials>), Reason> {
     let text = text.trim();
-    if text.contains(|c: char| c.is_whitespace() || c.is_control()) {
+    if let Some(c) = text.chars().find(|c| c.is_control() && *c != '\t') {
+        return Err(format!("has a control character in it (U+{:04X}): a line is one URL", u32::from(c)).into());
+    }
+    if text.contains(char::is_whitespace) {
         // A URL parser drops tabs and takes what follows a space for a part of the path; here it is a second column.
         return Err("has white space in it: a line is one URL, and a space in a URL is written %20".into());
     }
@@ -64,16 +67,33 @@ fn url_text(text: &str) -> Result<(String, Option<Credentials>), Reason> {
 }
 
 fn check_scheme(text: &str) -> Result<(), Reason> {
-    let scheme = text.split(':').next().unwrap_or_default();
-    if text.contains(':') && ["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
-        return Ok(());
+    let (scheme, rest) = text.split_once(':').unwrap_or(("", text));
+    if ["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
+        // A URL parser would take the first name after any number of slashes for the host.
+        let slashes = rest.bytes().take_while(|byte| matches!(byte, b'/' | b'\\')).count();
+        return if slashes > 2 { Err("has no host".into()) } else { Ok(()) };
     }
-    // `example.org:8080/a` is a URL too, of a scheme nobody has.
-    let is_scheme = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
-    if text.contains("://") && scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.chars().all(is_scheme) {
-        return Err("is neither http nor https".into());
+    if is_other_scheme(scheme, rest) {
+        return Err("is neither http nor https, and only those are fetched".into());
     }
-    Err("has no scheme: add https:// in front of it".into())
+    if text.starts_with(|c: char| c.is_alphanumeric()) || is_bracketed_address(text) {
+        return Err("has no scheme: add https:// in front of it".into());
+    }
+    Err("is no URL: allowed are http and https URLs such as https://example.org/a".into())
+}
+
+/// Whether a text is a URL of another scheme: `ftp://…`, `mailto:…`. `example.org:8080/a` is one too, by the letter.
+fn is_other_scheme(scheme: &str, rest: &str) -> bool {
+    let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
+    let is_port = rest.split('/').next().is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()));
+    is_scheme && (rest.starts_with("//") || !scheme.contains('.') && !is_port)
+}
+
+/// Whether a text begins with an IPv6 address as URLs write it.
+fn is_bracketed_address(text: &str) -> bool {
+    let inside = text.strip_prefix('[').and_then(|text| text.split_once(']'));
+    inside.is_some_and(|(address, _)| address.parse::<std::net::Ipv6Addr>().is_ok())
 }
 
 /// Whether the name can be written in a request. A URL's host may have characters that RFC 3986 section 3.2.2 has not.

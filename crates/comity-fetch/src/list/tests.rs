@@ -68,14 +68,23 @@ fn a_line_without_a_scheme_says_what_to_add() {
         "example.org/path",
         "example.org:8080/a",
         "localhost:80",
-        "//example.org/",
-        "/a",
+        "[2001:db8::1]:8080/a",
+        "b\u{fc}cher.example/",
         "www.example.org/?u=http://h/",
     ] {
         assert!(wrong(line).contains("add https://"), "{}", wrong(line));
     }
-    for line in ["ftp://example.org/", "file:///etc/passwd", "HTTPX://h/"] {
+    for line in ["ftp://example.org/", "file:///etc/passwd", "HTTPX://h/", "mailto:a@example.org", "javascript:0x()"] {
         assert!(wrong(line).contains("neither http nor https"), "{}", wrong(line));
+    }
+    for line in ["/a", "//example.org/", "[]", "?q", ":", "://h/", "-"] {
+        assert!(wrong(line).contains("is no URL") && !wrong(line).contains("add https://"), "{}", wrong(line));
+    }
+    for line in ["http:///x", "https:////h/", "http:/\\/h"] {
+        assert!(wrong(line).contains("has no host"), "{}", wrong(line));
+    }
+    for line in ["http://h/\0a", "http://h/a\rb", "http://h/\u{85}a"] {
+        assert!(wrong(line).contains("has a control character"), "{}", wrong(line));
     }
 }
 

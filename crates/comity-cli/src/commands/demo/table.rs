@@ -10,6 +10,7 @@ use comity_audit::far_end::Arrival;
 use comity_audit::town::Town;
 
 use super::starts::Believed;
+use crate::screen::words::middle;
 
 /// One host.
 #[derive(Clone, Debug, Default)]
@@ -51,36 +52,38 @@ pub(super) fn rows(town: &Town, hosts: &[(String, HostState)], believed: &HashMa
     town.hosts().into_iter().map(row).collect()
 }
 
-/// The rows as a table: numbers, and under them the rule that was found without being told.
+/// The rows as a table of at most 80 columns: numbers, and above them the rule that was found without being told.
 pub(super) fn table(rows: &[Row]) -> String {
-    let width = rows.iter().map(|row| row.host.len()).max().unwrap_or_default().max("host".len());
+    let names: Vec<String> = rows.iter().map(|row| middle(&row.host, WIDEST_HOST)).collect();
+    let width = names.iter().map(|name| name.chars().count()).max().unwrap_or_default().max("host".len());
     let mut text = format!(
-        "\n{BOLD}{:width$}  {:^47}  {:^27}{PLAIN}\n{BOLD}{:width$}  {:>8}  {:>9}  {:>8}  {:>6}  {:>8}  {:>8}  {:>8}  {:>8}{PLAIN}\n",
+        "\n{BOLD}{:width$} {:^30} {:^23}{PLAIN}\n{BOLD}{:width$} {:>4} {:>5} {:>6} {:>4} {:>7} {:>6} {:>7} {:>8}{PLAIN}\n",
         "",
         "what the far end received",
         "what Comity believed",
         "host",
-        "requests",
-        "least gap",
+        "got",
+        "least",
         "median",
-        "rate/s",
+        "/s",
         "refused",
         "starts",
-        "refusals",
+        "refused",
         "interval"
     );
     let mut rule = "";
-    for row in rows {
+    for (row, name) in rows.iter().zip(names) {
         // Names of one service share a rule; it is said once, above them.
         if row.rule != rule {
             rule = &row.rule;
-            let _ = writeln!(text, "{DIM}{rule}{PLAIN}");
+            for line in wrapped(rule) {
+                let _ = writeln!(text, "{DIM}{line}{PLAIN}");
+            }
         }
         let received = &row.received;
         let _ = writeln!(
             text,
-            "{:width$}  {:>8}  {:>9}  {:>8}  {:>6}  {:>8}  {:>8}  {:>8}  {:>8}",
-            row.host,
+            "{name:width$} {:>4} {:>5} {:>6} {:>4} {:>7} {:>6} {:>7} {:>8}",
             received.requests,
             millis(received.least),
             millis(received.median),
@@ -91,7 +94,24 @@ pub(super) fn table(rows: &[Row]) -> String {
             millis(Some(row.interval)),
         );
     }
+    text.push_str("Gaps between arrivals (least, median) and intervals are in milliseconds.\n");
     text
+}
+
+/// A rule in lines that fit, the later ones indented.
+fn wrapped(rule: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in rule.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() < COLUMNS => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            Some(_) => lines.push(format!("  {word}")),
+            None => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 impl Received {
@@ -109,12 +129,13 @@ impl Received {
 }
 
 fn millis(span: Option<Duration>) -> String {
-    match span {
-        None => "-".to_owned(),
-        Some(span) if span < Duration::from_secs(10) => format!("{} ms", span.as_millis()),
-        Some(span) => format!("{:.1} s", span.as_secs_f64()),
-    }
+    span.map_or_else(|| "-".to_owned(), |span| span.as_millis().to_string())
 }
+
+/// Columns of the narrowest terminal that is usual.
+const COLUMNS: usize = 80;
+/// A longer name is cut in its middle.
+const WIDEST_HOST: usize = 24;
 
 const BOLD: &str = "\x1b[1m";
 const DIM: &str = "\x1b[2m";
@@ -156,6 +177,25 @@ mod tests {
         let lines: Vec<String> =
             text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
         assert_eq!(lines.iter().filter(|line| line.contains("a rule")).count(), 1, "{text}");
-        assert!(lines.contains(&"a.example 31 199 ms - - 0 31 2 210 ms".to_owned()), "{lines:?}");
+        assert!(lines.contains(&"a.example 31 199 - - 0 31 2 210".to_owned()), "{lines:?}");
+    }
+
+    #[test]
+    fn the_table_fits_into_80_columns() {
+        let town = Town::start().unwrap();
+        let mut rows = rows(&town, &[], &HashMap::new());
+        for row in &mut rows {
+            row.received = Received {
+                requests: 9999,
+                least: Some(Duration::from_millis(99_999)),
+                median: Some(Duration::from_millis(99_999)),
+                per_second: Some(99.9),
+                refusals: 999,
+            };
+        }
+        rows[0].host = "a-very-long-name-of-a-host.in-a-town.example".to_owned();
+        let text = table(&rows).replace(BOLD, "").replace(DIM, "").replace(PLAIN, "");
+        assert!(text.lines().all(|line| line.chars().count() < COLUMNS), "{text}");
+        assert!(rows.iter().all(|row| row.rule.split_whitespace().all(|word| text.contains(word))));
     }
 }

@@ -2,6 +2,7 @@
 
 pub(super) mod assemble;
 pub(super) mod interrupt;
+pub(super) mod reasons;
 pub(super) mod verdict;
 pub(super) mod watch;
 
@@ -12,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use clap::Args;
 use comity_fetch::keep::{Kept, Timestamp};
-use comity_fetch::{End, Fetch};
+use comity_fetch::{End, Fetch, FetchError};
 use tokio::sync::Notify;
 
 use crate::exit::Exit;
@@ -23,6 +24,7 @@ use crate::flags::pace::PaceFlags;
 use crate::flags::request::RequestFlags;
 use crate::flags::run::RunFlags;
 use crate::flags::screen::ScreenFlags;
+use crate::screen::words::count;
 use crate::screen::{Screen, log, say, summary};
 use watch::Watch;
 
@@ -61,13 +63,39 @@ impl FetchCommand {
         let keep = self.output.options(self.request.head, requests.user_agent(), now)?;
         let options = self.run.options(&pace, requests.product_token(), self.output.if_newer);
 
-        let (list, malformed) =
-            assemble::list(&self.input.urls, &sources, &mut |error| say(&format!("comity: {error}")))?;
+        self.output.check_report()?;
+
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
+        // Heard from here on: a list that never ends, or never begins, can be interrupted too.
+        let mut interrupted = {
+            let _entered = runtime.enter();
+            Box::pin(interrupt::interrupted()?)
+        };
+        let urls = self.input.urls.clone();
+        let reading = runtime
+            .spawn_blocking(move || assemble::list(&urls, &sources, &mut |error| say(&format!("comity: {error}"))));
+        let read = runtime.block_on(async {
+            tokio::select! {
+                biased;
+                () = &mut interrupted => None,
+                read = reading => Some(read),
+            }
+        });
+        let Some(read) = read else {
+            runtime.shutdown_background();
+            if !quiet {
+                say("comity: interrupted while the list was being read; nothing was sent");
+            }
+            return Ok(Exit::Interrupted);
+        };
+        let (list, malformed) = read.context("cannot read the list")??;
         let listed = u64::from(list.len());
         let kept = assemble::kept(&keep)?;
         if !quiet {
             pace.warnings.iter().for_each(|warning| say(&format!("comity: {warning}")));
-            if requests.names_no_contact() {
+            if self.request.leaves_contact_out() {
+                say(CONTACT_LEFT_OUT);
+            } else if requests.names_no_contact() {
                 say(NO_CONTACT);
             }
         }
@@ -75,55 +103,70 @@ impl FetchCommand {
         let closed = Arc::new(Notify::new());
         let screen = Screen::new(self.screen.show(std::io::stderr().is_terminal()));
         let mut watch = Watch::new(screen, quiet, self.output.prints_lines(), self.request.head, Arc::clone(&closed));
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
-        let ended = runtime.block_on(async {
-            let interrupted = interrupt::interrupted()?;
-            let stop = async move {
-                tokio::select! {
-                    () = interrupted => {}
-                    () = closed.notified() => {}
-                }
-            };
-            let fetch = Fetch { pacer: pace.builder.local(), client, requests, kept: kept.clone(), list, options };
-            anyhow::Ok(fetch.run(&mut watch, stop).await?)
-        });
+        let stop = async move {
+            tokio::select! {
+                () = interrupted => {}
+                () = closed.notified() => {}
+            }
+        };
+        let fetch = Fetch { pacer: pace.builder.local(), client, requests, kept: kept.clone(), list, options };
+        let ended = runtime.block_on(fetch.run(&mut watch, stop));
         // What is left of connections and look-ups must not hold up who pressed Ctrl-C.
         runtime.shutdown_timeout(SHUTDOWN);
         watch.clear();
-        self.end(&ended?, &kept, &watch, listed, malformed)
+        self.end(ended, &kept, &watch, listed, malformed)
     }
 
-    fn end(&self, end: &End, kept: &Kept, watch: &Watch, listed: u64, malformed: u64) -> Result<Exit> {
+    fn end(
+        &self,
+        ended: Result<End, FetchError>,
+        kept: &Kept,
+        watch: &Watch,
+        listed: u64,
+        malformed: u64,
+    ) -> Result<Exit> {
         let closed = kept.close();
-        if let Some(path) = &self.output.report {
-            end.report.write(path)?;
-        }
         let seen = watch.seen();
+        let (report, stopped, error) = match ended {
+            Ok(end) => (end.report, end.stopped, None),
+            Err(error) => (seen.report(listed), None, Some(error)),
+        };
         if !self.screen.quiet() {
             let beside = summary::Beside {
-                stopped: end.stopped,
-                earlier: listed.saturating_sub(summary::all(&end.report.totals)),
+                stopped,
+                broken_off: error.is_some(),
+                earlier: listed.saturating_sub(summary::all(&report.totals)),
                 output_closed: seen.output_closed,
+                malformed,
+                robots_unread: seen.robots_unread,
                 broken: seen.broken,
-                reasons: seen.reasons.clone(),
-                hints: verdict::hints(&end.report.totals, seen, self.run.retries, !self.output.prints_lines()),
+                reasons: seen.reasons.lines(),
+                hints: verdict::hints(&report.totals, seen, self.run.retries, self.output.remembers()),
             };
-            say(&summary::summary(&end.report, &beside));
+            say(&summary::summary(&report, &beside));
+        }
+        if let Some(error) = error {
+            return Err(error.into());
+        }
+        if let Some(path) = &self.output.report {
+            report.write(path)?;
         }
         let closed = closed?;
         if closed.unreadable_lines > 0 && !self.screen.quiet() {
-            say(&format!(
-                "comity: {} lines of earlier runs could not be read and were left alone",
-                closed.unreadable_lines
-            ));
+            let lines = count(closed.unreadable_lines, "line");
+            say(&format!("comity: {lines} of earlier runs could not be read and stand there as before"));
         }
-        Ok(verdict::verdict(&end.report.totals, end.stopped, seen, malformed))
+        Ok(verdict::verdict(&report.totals, stopped, seen, malformed))
     }
 }
 
 /// H18: who runs this can be found, or is told that nobody finds them.
 const NO_CONTACT: &str = "comity: no contact is named in the User-Agent: operators like to know whom to write to \
                           (--contact https://example.org/about-my-bot)";
+
+/// A User-Agent of one's own is sent as it is (T13).
+const CONTACT_LEFT_OUT: &str =
+    "comity: --contact is not sent, because --user-agent is the whole User-Agent: name the contact in it";
 
 /// Time for what still runs when all is said and done.
 const SHUTDOWN: Duration = Duration::from_millis(200);

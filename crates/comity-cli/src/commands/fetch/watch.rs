@@ -1,12 +1,16 @@
-//! Watches a run: the screen, a line a URL on standard output, and what the report does not hold.
+//! Watches a run: the screen, a line per URL on standard output, and what the report does not hold.
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::sync::Arc;
 
-use comity_fetch::keep::{Outcome, Record};
+use std::time::Duration;
+
+use comity_fetch::keep::{Counts, Outcome, Record, Report, Timestamp};
 use comity_fetch::{Observer, Status};
 use tokio::sync::Notify;
 
+use super::reasons::Reasons;
 use crate::screen::words::clean;
 use crate::screen::{Screen, print, say};
 
@@ -30,10 +34,18 @@ pub(crate) struct Seen {
     pub(crate) broken: u32,
     /// URLs that ended with the 429 they got.
     pub(crate) too_many: u32,
-    /// The first URLs that were not fetched, with why.
-    pub(crate) reasons: Vec<String>,
+    /// Why URLs were not fetched, and which links are broken.
+    pub(crate) reasons: Reasons,
+    /// URLs that were not checked for want of a robots.txt.
+    pub(crate) robots_unread: u32,
     /// Standard output does not take any more.
     pub(crate) output_closed: bool,
+    /// What became of the URLs so far.
+    pub(super) counts: Counts,
+    /// Bytes of bodies so far.
+    pub(super) bytes: u64,
+    /// Where the run was at the last look: its list's length, its requests, its time.
+    pub(super) at: (u64, u64, Duration),
 }
 
 impl Watch {
@@ -61,6 +73,7 @@ impl Watch {
 
 impl Observer for Watch {
     fn status(&mut self, status: &Status) {
+        self.seen.at = (status.total, status.requests, status.elapsed);
         self.screen.status(status);
     }
 
@@ -88,19 +101,55 @@ impl Seen {
         let is_error = record.status.is_some_and(|status| status >= 400);
         if checks_links && record.outcome == Outcome::Fetched && is_error {
             self.broken += 1;
+            self.reasons.note_broken(record, record.status.unwrap_or_default());
         }
         if record.outcome == Outcome::Refused && record.status == Some(429) {
             self.too_many += 1;
         }
-        // What was not checked has one reason, the end of the run, and the headline says it.
-        let telling = !record.outcome.is_held() && record.outcome != Outcome::NotChecked;
-        if telling && self.reasons.len() < REASONS {
-            self.reasons.push(format!(
-                "{:8}  {}  {}",
-                word(record.outcome),
-                record.url,
-                why(record).unwrap_or_default()
-            ));
+        let why = why(record).unwrap_or_default();
+        if record.outcome == Outcome::NotChecked && why.starts_with(ROBOTS_UNREAD) {
+            self.robots_unread += 1;
+        }
+        // What was not checked without a reason was so because the run ended, and the headline says that.
+        if !record.outcome.is_held() && (record.outcome != Outcome::NotChecked || !why.is_empty()) {
+            self.reasons.note(word(record.outcome), record, why);
+        }
+        self.count(record);
+    }
+
+    fn count(&mut self, record: &Record) {
+        let counts = &mut self.counts;
+        let count = match record.outcome {
+            Outcome::Fetched => &mut counts.fetched,
+            Outcome::Unchanged => &mut counts.unchanged,
+            Outcome::Refused => &mut counts.refused,
+            Outcome::Failed => &mut counts.failed,
+            Outcome::Robots => &mut counts.robots,
+            Outcome::Skipped => &mut counts.skipped,
+            Outcome::NotChecked => &mut counts.not_checked,
+        };
+        *count = count.saturating_add(1);
+        if record.outcome == Outcome::Fetched {
+            self.bytes += record.bytes.unwrap_or_default();
+        }
+    }
+
+    /// What a run has come to that ended without a report, because an output could not be written;
+    /// `listed` URLs were there where it ended before the first look at it.
+    pub(crate) fn report(&self, listed: u64) -> Report {
+        let (total, attempts, elapsed) = self.at;
+        let total = if total == 0 { listed } else { total };
+        let mut totals = self.counts;
+        let missing = u32::try_from(total.saturating_sub(totals.all())).unwrap_or(u32::MAX);
+        totals.not_checked = totals.not_checked.saturating_add(missing);
+        Report {
+            started: Timestamp::default(),
+            finished: Timestamp::from_millis(i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX)),
+            totals,
+            attempts,
+            bytes: self.bytes,
+            hosts: BTreeMap::new(),
+            other_hosts: Counts::default(),
         }
     }
 }
@@ -141,8 +190,8 @@ fn word(outcome: Outcome) -> &'static str {
     }
 }
 
-/// Enough to see what is wrong, few enough to be read.
-const REASONS: usize = 5;
+/// How the reason begins where no robots.txt was to be had.
+const ROBOTS_UNREAD: &str = "robots.txt could not be read";
 
 #[cfg(test)]
 mod tests {
@@ -156,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_a_url() {
+    fn a_line_per_url() {
         let mut fetched = record(Outcome::Fetched, Some(200));
         fetched.bytes = Some(1234);
         fetched.final_url = Some(fetched.url.clone());
@@ -192,7 +241,31 @@ mod tests {
             refused.reason = Some("asked to wait 2 h".to_owned());
             seen.note(&refused, false);
         }
-        assert_eq!((seen.reasons.len(), seen.too_many), (REASONS, 10));
-        assert_eq!(seen.reasons[0], "refused   https://a.example/x  asked to wait 2 h");
+        assert_eq!(seen.too_many, 10);
+        assert_eq!(seen.reasons.lines(), ["refused      https://a.example/x  asked to wait 2 h  (10 like this)"]);
+    }
+
+    #[test]
+    fn a_robots_txt_that_cannot_be_read_is_told_apart_from_limits() {
+        let mut seen = Seen::default();
+        for why in ["robots.txt could not be read: 503", "waited longer than 5 s"] {
+            let mut left = record(Outcome::NotChecked, None);
+            left.reason = Some(why.to_owned());
+            seen.note(&left, false);
+        }
+        assert_eq!((seen.robots_unread, seen.reasons.lines().len()), (1, 2));
+    }
+
+    #[test]
+    fn a_run_that_broke_off_has_counts_so_far() {
+        let mut seen = Seen { at: (10, 7, Duration::from_secs(3)), ..Seen::default() };
+        for status in [200, 404] {
+            seen.note(&record(Outcome::Fetched, Some(status)), false);
+        }
+        seen.note(&record(Outcome::Failed, None), false);
+        let report = seen.report(12);
+        assert_eq!((report.totals.fetched, report.totals.failed, report.totals.not_checked), (2, 1, 7));
+        assert_eq!((report.attempts, report.finished.as_millis()), (7, 3_000));
+        assert_eq!(Seen::default().report(12).totals.not_checked, 12);
     }
 }
