@@ -45,7 +45,7 @@ pub(crate) struct PaceFlags {
     #[arg(long, value_name = "N", value_parser = values::count, allow_hyphen_values = true)]
     burst: Option<NonZeroU32>,
 
-    /// Requests in flight at one host [default: 1, of profile api 32]
+    /// Requests in flight at one host: until the body is read, of profile api until the headers are there [default: 1, of api 32]
     #[arg(long, value_name = "N", value_parser = values::count, allow_hyphen_values = true)]
     in_flight: Option<NonZeroU32>,
 

@@ -26,6 +26,10 @@ pub(crate) struct RunFlags {
     #[arg(short = 'm', long, value_name = "TIME", value_parser = values::some_span, allow_hyphen_values = true)]
     max_time: Option<Duration>,
 
+    /// The longest without a byte received: before an answer's headers, and between pieces of its body [default: 60s]
+    #[arg(long, value_name = "TIME", value_parser = values::some_span, allow_hyphen_values = true)]
+    idle_time: Option<Duration>,
+
     /// The longest a URL may wait for its host's turn, from when it is next in its host's line
     #[arg(long, value_name = "TIME", value_parser = values::some_span, allow_hyphen_values = true)]
     queue_timeout: Option<Duration>,
@@ -79,6 +83,7 @@ impl RunFlags {
             parallel: self.parallel.map_or(defaults.parallel, |n| usize::try_from(n.get()).unwrap_or(usize::MAX)),
             retries: self.retries,
             max_time: self.max_time,
+            idle_time: self.idle_time.unwrap_or(defaults.idle_time),
             queue_timeout: self.queue_timeout,
             stall_time: self.stall_time.unwrap_or(defaults.stall_time),
             dead_time: self.dead_time.unwrap_or(defaults.dead_time),
@@ -119,6 +124,7 @@ mod tests {
         assert_eq!(options(&["--max-in-flight", "100"]).parallel, 100);
         assert_eq!(options(&["--retries", "0"]).retries, Some(0));
         assert_eq!(options(&["--max-time", "20"]).max_time, Some(secs(20)));
+        assert_eq!(options(&["--idle-time", "5s"]).idle_time, secs(5));
         assert_eq!(options(&["--queue-timeout", "2m"]).queue_timeout, Some(secs(120)));
         assert_eq!(options(&["--stall-time", "1h"]).stall_time, secs(3600));
         assert_eq!(options(&["--dead-time", "30s"]).dead_time, secs(30));
