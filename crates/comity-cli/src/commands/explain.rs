@@ -168,7 +168,7 @@ impl Explained {
         }
         if self.loopback_exempt {
             text.push_str(
-                "  This is a loopback host: defaults, presets and learning leave it alone (--pace-loopback).\n",
+                "  This is a loopback host: defaults, presets and learning do not hold there without --pace-loopback.\n",
             );
         }
         for preset in &self.presets {

@@ -84,8 +84,8 @@ pub(crate) fn cut_words(text: &str, width: usize) -> Option<String> {
     if text.chars().count() <= width {
         return Some(text.to_owned());
     }
-    let ends = text.match_indices(' ').map(|(at, _)| &text[..at]);
-    let kept = ends.filter(|kept| !kept.is_empty() && kept.chars().count() + 2 <= width).next_back()?;
+    let mut ends = text.match_indices(' ').map(|(at, _)| &text[..at]);
+    let kept = ends.rfind(|kept| !kept.is_empty() && kept.chars().count() + 2 <= width)?;
     Some(format!("{kept} …"))
 }
 
