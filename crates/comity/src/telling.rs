@@ -75,13 +75,11 @@ impl Inner {
     ) {
         let refused = signal.authoritative.refusal.is_some();
         counted::settled(signal);
-        if refused {
-            tracing::debug!(
-                host = %Self::host_name(engine, held),
-                retry_after = ?answer.retry_after(),
-                signal = ?signal.authoritative,
-                "refused"
-            );
+        if let Some(refusal) = &signal.authoritative.refusal {
+            let wait = refusal.wait.map(tracing::field::debug);
+            let text = if wait.is_some() { "refused; the host is paused" } else { "refused without saying until when" };
+            let host = Self::host_name(engine, held);
+            tracing::debug!(%host, status = refusal.status, wait, retry_after = answer.retry_after().map(tracing::field::debug), "{text}");
         }
         if self.is_watched() {
             let name = Self::host_name(engine, held);

@@ -85,6 +85,9 @@ pub fn verdict(limits: &Limits, signal: &Signal, replay: Replay, attempted: Atte
 impl core::fmt::Display for GiveUp {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
+            Self::AskedTooLong(wait) if *wait > CENTURY => {
+                f.write_str("the server asks for a wait of more than a century, longer than `retry_after_limit`")
+            }
             Self::AskedTooLong(wait) => {
                 write!(f, "the server asks for a wait of {wait:?}, longer than `retry_after_limit`")
             }
@@ -96,3 +99,4 @@ impl core::fmt::Display for GiveUp {
 
 /// What a retry waits where nobody said for how long.
 const FALLBACK: Duration = Duration::from_secs(1);
+const CENTURY: Duration = Duration::from_secs(100 * 365 * 86_400);

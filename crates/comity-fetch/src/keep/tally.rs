@@ -76,10 +76,12 @@ impl Tally {
         }
     }
 
-    /// Counts many URLs of one host that ended alike without a request.
-    pub fn record_many(&mut self, host: &str, outcome: Outcome, many: u32) {
+    /// Counts many URLs of this one's host that ended alike without a request.
+    pub fn record_many(&mut self, url: &Url, outcome: Outcome, many: u32) {
         self.totals.add(outcome, many);
-        self.host(host).add(outcome, many);
+        if let Some(host) = host_of(url) {
+            self.host(&host).add(outcome, many);
+        }
     }
 
     /// All hosts together.

@@ -32,7 +32,7 @@ pub struct Extra {
 
 /// What tells two requests for one URL apart.
 pub(super) type Asked<'a> =
-    (Option<&'a Method>, &'a [(HeaderName, HeaderValue)], Option<&'a [u8]>, Option<&'a Credentials>);
+    (Option<&'a Method>, &'a [(HeaderName, HeaderValue)], Option<&'a [u8]>, Option<&'a Credentials>, Option<&'a str>);
 
 impl Extra {
     pub(super) fn asked(&self) -> Asked<'_> {
@@ -41,6 +41,7 @@ impl Extra {
             &self.headers,
             self.body.as_deref(),
             self.credentials.as_ref(),
+            self.identity.as_deref(),
         )
     }
 

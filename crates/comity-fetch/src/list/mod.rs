@@ -63,8 +63,8 @@ pub struct List {
 pub enum Added {
     /// An entry, with its number.
     New(u32),
-    /// What is in the list already: the same URL with the same method, headers, body and credentials. The limits,
-    /// identity and cost given first hold.
+    /// What is in the list already: the same URL with the same method, headers, body, credentials and identity. The limits
+    /// and the cost given first hold.
     Duplicate,
     /// Nothing: a comment or a blank line.
     Nothing,

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use url::Url;
-
 use super::attempt::now;
 use super::job::{Job, Message, Queued, Tag};
 use super::sites::SiteId;
@@ -122,16 +120,13 @@ impl Run<'_> {
             self.queued.keys().copied().chain(self.in_flight.iter().copied()).chain(visitors).collect();
         for tag in unfinished {
             if let Tag::Page(index) = Tag::of(tag) {
-                let host = self.context.list.url(index).host_str().unwrap_or_default().to_owned();
-                self.tally.record_many(&host, Outcome::NotChecked, 1);
+                self.tally.record_many(&self.context.list.url(index), Outcome::NotChecked, 1);
             }
         }
         for site in self.sites.ids() {
             let left = self.sites.get(site).left;
-            if left > 0 {
-                let host = Url::parse(self.sites.origin(&self.context.list, site)).ok();
-                let host = host.as_ref().and_then(Url::host_str).unwrap_or_default().to_owned();
-                self.tally.record_many(&host, Outcome::NotChecked, left);
+            if let Some(next) = self.sites.peek(site) {
+                self.tally.record_many(&self.context.list.url(next), Outcome::NotChecked, left);
             }
         }
         let status = self.status();
