@@ -65,7 +65,7 @@ impl FetchCommand {
 
         self.output.check_report()?;
 
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
         // Heard from here on: a list that never ends, or never begins, can be interrupted too.
         let mut interrupted = {
             let _entered = runtime.enter();
