@@ -20,7 +20,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let limits = Partial { interval: Some(Duration::from_millis(100)), ..Partial::default() };
     let pacer = Pacer::builder(Profile::Api).template(limits).local();
     let names = reqwest::Client::builder().no_proxy().resolve("shop.example", far_end.addr());
-    let client = PacedClient::new(names, pacer)?;
+    let client = PacedClient::new(names, pacer)?.contact("you@example.org");
 
     let page = client.get(far_end.url("shop.example", "/old")).await?;
     println!("{} -> {}", page.url().path(), page.status());

@@ -76,8 +76,8 @@ pub enum NotFollowed {
     Secret(HeaderName),
 }
 
-/// The User-Agent of requests that bring none: the product and where those who run it can be found (T13).
-pub const OUR_USER_AGENT: &str = concat!("comity/", env!("CARGO_PKG_VERSION"), " (+https://crates.io/crates/comity)");
+/// The User-Agent of requests that bring none: the product. Who runs it is for [`PacedClient::contact`] to add (T13).
+pub const OUR_USER_AGENT: &str = concat!("comity/", env!("CARGO_PKG_VERSION"));
 
 impl PacedClient {
     /// Builds the client, with redirects and retries of its own off. Its User-Agent is kept; without one, requests name
@@ -101,6 +101,17 @@ impl PacedClient {
     #[must_use]
     pub fn default_headers(mut self, headers: HeaderMap) -> Self {
         self.headers.extend(headers);
+        self
+    }
+
+    /// Adds to our User-Agent where an operator finds whoever runs this: a page's address or a mail address. A User-Agent of
+    /// the caller's own is sent as it is. What cannot stand in a header field is left out.
+    #[must_use]
+    pub fn contact(mut self, contact: &str) -> Self {
+        let ours = self.headers.get(&USER_AGENT).is_some_and(|agent| agent == OUR_USER_AGENT);
+        if ours && let Ok(agent) = HeaderValue::try_from(format!("{OUR_USER_AGENT} (+{contact})")) {
+            self.headers.insert(USER_AGENT, agent);
+        }
         self
     }
 

@@ -196,7 +196,7 @@ async fn t13_a_callers_user_agent_is_kept_and_ours_names_product_and_contact() {
     let page = far_end.url("a.example", "/");
     let seen = async |builder: ClientBuilder, own: Option<&'static str>| {
         far_end.clear();
-        let client = PacedClient::new(builder, Pacer::local(Profile::Api)).unwrap();
+        let client = PacedClient::new(builder, Pacer::local(Profile::Api)).unwrap().contact("bots@a.example");
         let mut request = Request::new(Method::GET, url(&page));
         if let Some(own) = own {
             request.headers_mut().insert("user-agent", HeaderValue::from_static(own));
@@ -208,8 +208,9 @@ async fn t13_a_callers_user_agent_is_kept_and_ours_names_product_and_contact() {
     assert_eq!(seen(named(), None).await.as_deref(), Some("theirs/1"));
     assert_eq!(seen(named(), Some("this one/1")).await.as_deref(), Some("this one/1"));
     assert_eq!(seen(builder(&far_end), Some("this one/1")).await.as_deref(), Some("this one/1"));
-    assert_eq!(seen(builder(&far_end), None).await.as_deref(), Some(OUR_USER_AGENT));
-    assert!(OUR_USER_AGENT.starts_with("comity/") && OUR_USER_AGENT.contains("(+https://"), "{OUR_USER_AGENT}");
+    let ours = format!("{OUR_USER_AGENT} (+bots@a.example)");
+    assert_eq!(seen(builder(&far_end), None).await, Some(ours));
+    assert!(OUR_USER_AGENT.starts_with("comity/"), "{OUR_USER_AGENT}");
 }
 
 #[tokio::test]
