@@ -153,12 +153,6 @@ impl Cell {
         self.limits.interval.max(self.learned.interval()).max(self.crawl_delay())
     }
 
-    /// How late a start may be used here; `None` where no spacing holds.
-    pub fn late_by(&self) -> Option<Duration> {
-        let interval = self.interval();
-        (!interval.is_zero()).then(|| usable_late(interval))
-    }
-
     /// Forgets what was learned, a pause and an advertised quota (T13).
     pub fn forget(&mut self) {
         self.learned = self.limits.policy.fresh();

@@ -207,11 +207,6 @@ impl Rules {
     pub fn any_narrowed(&self) -> bool {
         self.any_narrowed
     }
-
-    /// What holds where nothing else is said.
-    pub fn default_limits(&self) -> &Arc<Limits> {
-        &self.default
-    }
 }
 
 impl RulesBuilder {
