@@ -174,11 +174,11 @@ fn a_crawler_reads_one_body_of_a_host_at_a_time() {
         far_end.clear();
         let visited = Visit::new(profile, pages("a.example", 4)).limits(fixed(10)).go(&far_end);
         assert_eq!(visited.count(Outcome::Fetched), 4);
-        comity_audit::arrivals::Gaps::of(&far_end.times("a.example"))
+        comity_audit::arrivals::Gaps::of(&far_end.times("a.example")).least().unwrap()
     };
-    assert_eq!(gaps(Profile::Crawl).below(Duration::from_millis(145)), 0);
+    assert!(gaps(Profile::Crawl) >= Duration::from_millis(145));
     // The control: an API client has its place back at the headers (T1).
-    assert!(gaps(Profile::Api).below(Duration::from_millis(145)) > 0);
+    assert!(gaps(Profile::Api) < Duration::from_millis(100));
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! A run of the engine against a far end.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use comity::{Builder, Pacer, Partial, Policy, Profile};
-use comity_audit::far_end::FarEnd;
+use comity_audit::control::control_run;
+use comity_audit::far_end::{FarEnd, Host, World};
 use comity_fetch::client::{self, Client};
 use comity_fetch::keep::{self, Kept, Outcome, Record, Timestamp};
 use comity_fetch::list::List;
@@ -24,6 +26,8 @@ pub(crate) struct Visited {
     pub(crate) end: End,
     pub(crate) records: Vec<Record>,
     pub(crate) took: Duration,
+    /// How far a perfect client's gaps were off their spacing meanwhile: the machine's own jitter.
+    pub(crate) jitter: Duration,
 }
 
 #[derive(Default)]
@@ -90,12 +94,42 @@ impl Visit {
         let mut notes = Notes::default();
         let start = far_end.now();
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-        let end = runtime.block_on(fetch.run(&mut notes, stop)).unwrap();
-        Visited { end, records: notes.0, took: far_end.now().saturating_sub(start) }
+        let (end, jitter) = beside_a_control(|| runtime.block_on(fetch.run(&mut notes, stop)).unwrap());
+        Visited { end, records: notes.0, took: far_end.now().saturating_sub(start), jitter }
     }
 }
 
+/// Does some work while a perfect client sends to a server of its own, and says how far its gaps were off.
+fn beside_a_control<T>(work: impl FnOnce() -> T) -> (T, Duration) {
+    const SPACING: Duration = Duration::from_millis(10);
+    let far_end = FarEnd::start(World::new().default_host(Host::new())).unwrap();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let control = scope.spawn(|| {
+            let mut worst = Duration::ZERO;
+            while !done.load(Ordering::Relaxed) {
+                far_end.clear();
+                control_run(&far_end, "control.example", SPACING, 20).unwrap();
+                let times = far_end.times("control.example");
+                let off = times.windows(2).map(|pair| pair[1].saturating_sub(pair[0]).abs_diff(SPACING)).max();
+                worst = worst.max(off.unwrap_or_default());
+            }
+            worst
+        });
+        let worked = work();
+        done.store(true, Ordering::Relaxed);
+        (worked, control.join().unwrap())
+    })
+}
+
 impl Visited {
+    /// No gap may be shorter: the spacing less what a late start may take of it, less the machine's own jitter.
+    pub(crate) fn least_gap(&self, spacing_ms: u64) -> Duration {
+        let spacing = Duration::from_millis(spacing_ms);
+        let late_by = Duration::from_millis(3).max(spacing / 10);
+        spacing.saturating_sub(late_by).saturating_sub(self.jitter)
+    }
+
     pub(crate) fn count(&self, outcome: Outcome) -> usize {
         self.records.iter().filter(|record| record.outcome == outcome).count()
     }
