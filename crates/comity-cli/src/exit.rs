@@ -70,7 +70,9 @@ impl Exit {
             }
             Self::Error => "another error: an output that cannot be written, an unreadable file",
             Self::Usage => "the command line or the configuration is wrong; nothing was sent",
-            Self::Failed => "some URLs were never answered: no connection, a time-out, a broken body",
+            Self::Failed => {
+                "some URLs have no usable answer: no connection, a time-out, a broken body, a 304 that nobody asked for"
+            }
             Self::Broken => "with --head: some links are broken (answered with a status of 400 or more)",
             Self::Limited => {
                 "some URLs were refused, or not checked: limited, robots.txt could not be read, or the run ended first"

@@ -269,7 +269,7 @@ impl Cell {
         narrowest: bool,
     ) -> Effect {
         let mut effect = Effect::default();
-        let Self { limits, pause, learned, quota, tally, .. } = self;
+        let Self { limits, pause, learned, quota, tally, in_flight, .. } = self;
         let outcome = outcome(signal);
         let trial_was_out = pause.trial_is_out();
         if let Some(refusal) = &signal.authoritative.refusal {
@@ -291,7 +291,9 @@ impl Cell {
             _ => {}
         }
         if narrowest {
-            let heard = |quota| AdvertisedQuota::heard(now, quota, limits.quota_hold_limit);
+            let others = in_flight.saturating_sub(1);
+            let before = quota.as_deref().copied();
+            let heard = |said| AdvertisedQuota::heard(now, said, limits.quota_hold_limit, before.as_ref(), others);
             if let Some(heard) = signal.authoritative.quotas.iter().find_map(heard) {
                 effect.sooner |= quota.is_some();
                 *quota = Some(Box::new(heard));

@@ -16,19 +16,38 @@ pub struct AdvertisedQuota {
 }
 
 impl AdvertisedQuota {
-    /// From what an answer said at `now`. A hold is at most `hold_limit`, so that one header of a served answer cannot
-    /// idle a host for an hour (field case A40). `None` where nothing follows from it.
-    pub fn heard(now: Instant, quota: &Quota, hold_limit: Duration) -> Option<Self> {
+    /// From what an answer said at `now`, `before` what was known and with so many other requests in flight.
+    ///
+    /// A hold is at most `hold_limit`, so that one header of a served answer cannot idle a host for an hour (field case
+    /// A40). `None` where nothing follows from it. What the answer leaves does not know of requests that are still on their
+    /// way: within a window our own count holds where it is lower, and in a new one they are taken off.
+    pub fn heard(
+        now: Instant,
+        quota: &Quota,
+        hold_limit: Duration,
+        before: Option<&Self>,
+        others_in_flight: u32,
+    ) -> Option<Self> {
         let (remaining, resets_in) = (quota.remaining?, quota.resets_in?);
         if resets_in.is_zero() {
             return None;
         }
+        // A window whose length nobody says is as long as the longest time it was said to last.
+        let seen = before.and_then(|before| before.window).map_or(resets_in, |window| window.max(resets_in));
+        let window = quota.window.unwrap_or(seen);
+        let ends = now.after(resets_in);
+        let grain = RESET_GRAIN.min(window / 2);
+        let same_window = |before: &&Self| before.resets.since(ends) <= grain && ends.since(before.resets) <= grain;
+        let remaining = match before.filter(same_window) {
+            Some(before) => remaining.min(before.remaining),
+            None => remaining.saturating_sub(u64::from(others_in_flight)),
+        };
         Some(Self {
             limit: quota.limit,
-            window: quota.window,
+            window: Some(window),
             remaining,
             heard: now,
-            resets: now.after(if remaining == 0 { resets_in.min(hold_limit) } else { resets_in }),
+            resets: if remaining == 0 { now.after(resets_in.min(hold_limit)) } else { ends },
         })
     }
 
@@ -99,6 +118,8 @@ impl AdvertisedQuota {
     }
 }
 
+/// Resets are told in whole seconds: so far apart two of one window may seem.
+const RESET_GRAIN: Duration = Duration::from_millis(1_500);
 /// A quota is running out when a fifth of it is left …
 const RUNNING_OUT_SHARE: u64 = 5;
 /// … or, where its size is not known, so many requests.
@@ -125,7 +146,7 @@ mod tests {
 
     #[test]
     fn a33_used_up_means_no_start_until_the_reset() {
-        let heard = AdvertisedQuota::heard(secs(10), &quota(Some(100), None, 0, 30), HOLD).unwrap();
+        let heard = AdvertisedQuota::heard(secs(10), &quota(Some(100), None, 0, 30), HOLD, None, 0).unwrap();
         assert_eq!(heard.earliest(secs(11), secs(10)), secs(40));
         assert_eq!(heard.earliest(secs(40), secs(10)), Instant::ZERO);
     }
@@ -140,14 +161,14 @@ mod tests {
                 remaining: Some(remaining),
                 resets_in: Some(Duration::from_millis(left_ms)),
             };
-            let heard = AdvertisedQuota::heard(secs(0), &quota, HOLD).unwrap();
+            let heard = AdvertisedQuota::heard(secs(0), &quota, HOLD, None, 0).unwrap();
             assert_eq!(heard.earliest(secs(0), secs(0)), Instant::ZERO, "{remaining} left for {left_ms} ms");
         }
     }
 
     #[test]
     fn a35_the_window_after_the_reset_is_one_of_the_same_kind() {
-        let mut heard = AdvertisedQuota::heard(secs(0), &quota(Some(5), Some(5), 0, 5), HOLD).unwrap();
+        let mut heard = AdvertisedQuota::heard(secs(0), &quota(Some(5), Some(5), 0, 5), HOLD, None, 0).unwrap();
         let mut starts = Vec::new();
         let mut now = secs(0);
         for _ in 0..12 {
@@ -164,16 +185,40 @@ mod tests {
     }
 
     #[test]
+    fn a33_a_window_of_unsaid_length_is_as_long_as_it_was_said_to_last() {
+        let first = AdvertisedQuota::heard(secs(0), &quota(Some(5), None, 4, 5), HOLD, None, 0).unwrap();
+        let mut last = AdvertisedQuota::heard(secs(2), &quota(Some(5), None, 0, 3), HOLD, Some(&first), 0).unwrap();
+        assert_eq!(last.earliest(secs(3), secs(2)), secs(5));
+        for _ in 0..5 {
+            assert!(last.earliest(secs(5), secs(5)) < secs(10));
+            last.charge(secs(5), 1);
+        }
+        assert_eq!(last.earliest(secs(5), secs(5)), secs(10), "the sixth waits for the next window");
+    }
+
+    #[test]
+    fn a33_what_is_on_its_way_counts_although_an_answer_does_not_know_of_it() {
+        let fresh = AdvertisedQuota::heard(secs(0), &quota(Some(5), Some(5), 4, 5), HOLD, None, 3).unwrap();
+        assert_eq!(fresh.remaining(), 1);
+        let mut counted = AdvertisedQuota::heard(secs(0), &quota(Some(5), Some(5), 4, 5), HOLD, None, 0).unwrap();
+        for _ in 0..4 {
+            counted.charge(secs(0), 1);
+        }
+        let again = AdvertisedQuota::heard(secs(1), &quota(Some(5), Some(5), 3, 4), HOLD, Some(&counted), 3).unwrap();
+        assert_eq!(again.remaining(), 0, "the four that started since are not let start again");
+    }
+
+    #[test]
     fn a40_one_header_cannot_idle_a_host_for_an_hour() {
-        let heard = AdvertisedQuota::heard(secs(0), &quota(None, None, 0, 50 * 60), HOLD).unwrap();
+        let heard = AdvertisedQuota::heard(secs(0), &quota(None, None, 0, 50 * 60), HOLD, None, 0).unwrap();
         assert_eq!(heard.earliest(secs(1), secs(0)), secs(300));
     }
 
     #[test]
     fn what_runs_out_is_spread_over_the_window() {
-        let heard = AdvertisedQuota::heard(secs(0), &quota(Some(100), Some(60), 4, 50), HOLD).unwrap();
+        let heard = AdvertisedQuota::heard(secs(0), &quota(Some(100), Some(60), 4, 50), HOLD, None, 0).unwrap();
         assert_eq!(heard.earliest(secs(0), secs(0)), secs(10));
-        let unknown = AdvertisedQuota::heard(secs(0), &quota(None, None, 3, 40), HOLD).unwrap();
+        let unknown = AdvertisedQuota::heard(secs(0), &quota(None, None, 3, 40), HOLD, None, 0).unwrap();
         assert_eq!(unknown.earliest(secs(0), secs(0)), secs(10));
     }
 }

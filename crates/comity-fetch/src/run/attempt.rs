@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::io::Read as _;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use http::header::{CACHE_CONTROL, CONTENT_ENCODING, IF_MODIFIED_SINCE, IF_NONE_M
 use http::{HeaderMap, Method, Response};
 use http_body_util::BodyExt;
 use tokio::sync::mpsc;
-use url::Url;
+use url::{Host, Url};
 
 use super::job::{Job, Message, RobotsAnswer, Sent, Tag};
 use crate::client::{Client, Failure, FailureKind, Ready, Request, ResponseBody};
@@ -295,9 +296,17 @@ async fn answered(
     (message, Some(Rest { url, method, request_headers, head, body, deadline }))
 }
 
-/// Whether a redirect would lead a stranger's link to the machine we run on.
+/// Whether a redirect would lead a stranger's link to the machine we run on, in whatever spelling.
 fn leads_home(first: &Url, to: &Url) -> bool {
-    let is_home = |url: &Url| comity::Target::host(url.host_str().unwrap_or_default()).is_loopback();
+    let v4 = |address: Ipv4Addr| address.is_loopback() || address.octets()[0] == 0;
+    let is_home = |url: &Url| match url.host() {
+        Some(Host::Ipv4(address)) => v4(address),
+        Some(Host::Ipv6(address)) => {
+            address.is_loopback() || address.is_unspecified() || address.to_ipv4_mapped().is_some_and(v4)
+        }
+        Some(Host::Domain(name)) => comity::Target::host(name).is_loopback(),
+        None => false,
+    };
     is_home(to) && !is_home(first)
 }
 
@@ -492,3 +501,31 @@ fn decoded(headers: &HeaderMap, body: Vec<u8>) -> Result<Vec<u8>, String> {
 const LONGEST_HOP_BODY: usize = 64 * 1024;
 /// Nor one that takes longer.
 const HOP_BODY_TIME: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stranger_does_not_lead_home_in_any_spelling() {
+        let url = |text: &str| Url::parse(text).unwrap();
+        let stranger = url("http://a.example/");
+        for home in [
+            "localhost",
+            "x.localhost",
+            "127.0.0.1",
+            "127.1",
+            "2130706433",
+            "0.0.0.0",
+            "[::1]",
+            "[::]",
+            "[::ffff:127.0.0.1]",
+        ] {
+            assert!(leads_home(&stranger, &url(&format!("http://{home}:8080/"))), "{home}");
+            assert!(!leads_home(&url("http://127.0.0.1/"), &url(&format!("http://{home}/"))), "from home to {home}");
+        }
+        for abroad in ["b.example", "192.0.2.1", "[2001:db8::1]", "localhost.example"] {
+            assert!(!leads_home(&stranger, &url(&format!("http://{abroad}/"))), "{abroad}");
+        }
+    }
+}

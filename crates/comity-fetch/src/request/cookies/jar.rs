@@ -146,9 +146,11 @@ fn site_of(host: &str) -> &str {
     is_name.then(|| psl::domain_str(host)).flatten().unwrap_or(host)
 }
 
-/// Whether the Public Suffix List has `domain`. What it only implies (`intranet`) is not meant.
+/// Whether the Public Suffix List has `domain`, or implies it: a single label (`internal`) is one whether listed or not.
 fn is_public_suffix(domain: &str) -> bool {
-    psl::suffix(domain.as_bytes()).is_some_and(|suffix| suffix.is_known() && suffix.as_bytes() == domain.as_bytes())
+    !domain.contains('.')
+        || psl::suffix(domain.as_bytes())
+            .is_some_and(|suffix| suffix.is_known() && suffix.as_bytes() == domain.as_bytes())
 }
 
 /// RFC 6265 section 6.1 asks for 4,096 bytes a cookie, attributes included, and browsers keep 180 of a site.
