@@ -9,8 +9,6 @@ use comity_fetch::keep::Outcome;
 
 use crate::world::{Visit, fixed, pages};
 
-const MS: Duration = Duration::from_millis(1);
-
 fn obeying(urls: Vec<String>) -> Visit {
     Visit::new(Profile::Crawl, urls).limits(fixed(20)).options(|options| options.robots = true)
 }
