@@ -36,16 +36,6 @@ pub trait Store {
     /// Checks a grant right before the request is written.
     fn begin(&mut self, now: Instant, members: &[Member], grant: &mut Grant) -> Begin;
 
-    /// Learns from an answer, then gives the request's places back.
-    fn report(
-        &mut self,
-        now: Instant,
-        members: &[Member],
-        grant: &Grant,
-        signal: &Signal,
-        latency: Option<Duration>,
-    ) -> Effects;
-
     /// Learns from an answer whose request keeps its places until [`Store::release`].
     fn learn(
         &mut self,
@@ -58,6 +48,20 @@ pub trait Store {
 
     /// Gives a request's places back; nothing is learned.
     fn release(&mut self, now: Instant, members: &[Member], grant: &Grant) -> Effects;
+
+    /// Learns from an answer, then gives the request's places back: a refusal teaches first (T8).
+    fn report(
+        &mut self,
+        now: Instant,
+        members: &[Member],
+        grant: &Grant,
+        signal: &Signal,
+        latency: Option<Duration>,
+    ) -> Effects {
+        let learned = self.learn(now, members, grant, signal, latency);
+        let released = self.release(now, members, grant);
+        Effects { sooner: learned.sooner | released.sooner, freed: learned.freed | released.freed }
+    }
 
     /// A scope's name and state.
     fn inspect(&self, scope: ScopeId) -> Option<(&str, &Cell)>;

@@ -371,17 +371,6 @@ impl Store for Memory {
         all::begin(self, now, members, grant)
     }
 
-    fn report(
-        &mut self,
-        now: Instant,
-        members: &[Member],
-        grant: &Grant,
-        signal: &Signal,
-        latency: Option<Duration>,
-    ) -> Effects {
-        all::settle(self, now, members, grant, signal, latency)
-    }
-
     fn learn(
         &mut self,
         now: Instant,

@@ -1,20 +1,19 @@
 //! One attempt: connect, begin, send, settle, keep.
 
 use std::future::Future;
-use std::io::Read as _;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use comity::{Answer, Begin, NoAnswer, Permit, Settled};
-use flate2::read::{MultiGzDecoder, ZlibDecoder};
-use http::header::{CACHE_CONTROL, CONTENT_ENCODING, IF_MODIFIED_SINCE, IF_NONE_MATCH, LOCATION};
+use http::header::{IF_MODIFIED_SINCE, IF_NONE_MATCH, LOCATION};
 use http::{HeaderMap, Method, Response};
 use http_body_util::BodyExt;
 use tokio::sync::mpsc;
 use url::{Host, Url};
 
 use super::job::{Job, Message, RobotsAnswer, Sent, Tag};
+use super::robots_answer::robots_answer;
 use crate::client::{Client, Failure, FailureKind, Ready, Request, ResponseBody};
 use crate::keep::{Exchange, KeepError, Kept, Outcome, Redirect, Timestamp, Validators, Waited};
 use crate::list::List;
@@ -107,7 +106,7 @@ async fn made(context: &Context, mut job: Box<Job>, permit: Permit) -> (Message,
 }
 
 /// A point in time the attempt must not outlast.
-struct Deadline {
+pub(super) struct Deadline {
     span: Duration,
     timer: tokio::time::Instant,
 }
@@ -118,7 +117,7 @@ impl Deadline {
         Self { span, timer: tokio::time::Instant::now() + span }
     }
 
-    async fn limit<T>(deadline: Option<&Self>, work: impl Future<Output = T>) -> Result<T, Duration> {
+    pub(super) async fn limit<T>(deadline: Option<&Self>, work: impl Future<Output = T>) -> Result<T, Duration> {
         match deadline {
             None => Ok(work.await),
             Some(deadline) => tokio::time::timeout_at(deadline.timer, work).await.map_err(|_| deadline.span),
@@ -172,7 +171,7 @@ async fn send(
     }
 }
 
-fn timed_out(url: &Url, span: Duration) -> Failure {
+pub(super) fn timed_out(url: &Url, span: Duration) -> Failure {
     let host = url.host_str().unwrap_or_default();
     Failure::timed_out(format!("{host}: no whole answer within the {span:?} of --max-time"))
 }
@@ -427,12 +426,12 @@ enum Enough {
     Keep(KeepError),
 }
 
-enum Broken<E> {
+pub(super) enum Broken<E> {
     Keep(E),
     Body(Failure),
 }
 
-async fn read<E>(
+pub(super) async fn read<E>(
     mut body: ResponseBody,
     idle: (&Url, Duration),
     mut each: impl FnMut(&[u8]) -> Result<(), E>,
@@ -443,57 +442,6 @@ async fn read<E>(
         if let Ok(bytes) = frame.map_err(Broken::Body)?.into_data() {
             each(&bytes).map_err(Broken::Keep)?;
         }
-    }
-}
-
-async fn robots_answer(
-    context: &Context,
-    job: Box<Job>,
-    status: u16,
-    headers: &HeaderMap,
-    body: ResponseBody,
-    sent: Sent,
-    deadline: Option<&Deadline>,
-) -> Message {
-    let lifetime = robots::lifetime(headers.get(CACHE_CONTROL).and_then(|value| value.to_str().ok()));
-    let answer = match robots::Answer::from_status(status) {
-        robots::Answer::Parse => {
-            let mut text = Vec::new();
-            let reading = read(body, (&job.url, context.idle_time), |bytes| {
-                text.extend_from_slice(&bytes[..bytes.len().min(robots::MAX_BODY - text.len())]);
-                if text.len() == robots::MAX_BODY { Err(()) } else { Ok(()) }
-            });
-            match Deadline::limit(deadline, reading).await {
-                // What is past the bound is not read (RFC 9309 §2.5).
-                Ok(Ok(()) | Err(Broken::Keep(()))) => match decoded(headers, text) {
-                    Ok(text) => RobotsAnswer::Rules(Robots::parse(&text, &context.product_token), lifetime),
-                    Err(why) => RobotsAnswer::NotNow(why),
-                },
-                Ok(Err(Broken::Body(failure))) => RobotsAnswer::NotNow(failure.to_string()),
-                Err(span) => RobotsAnswer::NotNow(timed_out(&job.url, span).to_string()),
-            }
-        }
-        robots::Answer::AllowAll | robots::Answer::Follow => RobotsAnswer::Rules(Robots::allow_all(), lifetime),
-        robots::Answer::NotNow => RobotsAnswer::NotNow(format!("it was answered with status {status}")),
-    };
-    Message::Robots { job, answer, sent }
-}
-
-/// A robots.txt without its content coding. We ask for none, but some servers send one all the same; what cannot be read is
-/// "not now" and never "allow all".
-fn decoded(headers: &HeaderMap, body: Vec<u8>) -> Result<Vec<u8>, String> {
-    let coding = headers.get(CONTENT_ENCODING).map(|value| value.as_bytes().to_ascii_lowercase()).unwrap_or_default();
-    let mut text = Vec::new();
-    let most = robots::MAX_BODY as u64;
-    let read = match coding.as_slice() {
-        b"" | b"identity" => return Ok(body),
-        b"gzip" | b"x-gzip" => MultiGzDecoder::new(&body[..]).take(most).read_to_end(&mut text),
-        b"deflate" => ZlibDecoder::new(&body[..]).take(most).read_to_end(&mut text),
-        other => return Err(format!("its content coding `{}` is not known", String::from_utf8_lossy(other))),
-    };
-    match read {
-        Ok(_) => Ok(text),
-        Err(error) => Err(format!("its content coding is broken: {error}")),
     }
 }
 

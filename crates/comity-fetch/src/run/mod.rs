@@ -6,6 +6,7 @@ mod job;
 mod judge;
 mod options;
 mod robots;
+mod robots_answer;
 mod sites;
 mod status;
 mod view;
