@@ -1,0 +1,1 @@
+//! The shared store of many machines: Redis or Valkey.
