@@ -1,12 +1,22 @@
 //! What every store of Comity's shared state must do, and the store in memory.
 //!
-//! A store makes the core's decisions atomic and remembers them; it decides nothing itself. [`Memory`] serves one process.
-//! Every store passes the same [`conformance`] suite.
+//! A store makes the core's decisions atomic and remembers them; it decides nothing itself. [`Memory`] serves one process;
+//! a [`Shared`] store keeps the memories of several in step. Every store passes the same [`conformance`] suite, a shared
+//! one [joined](Joined) to a memory.
 
+mod alone;
 pub mod conformance;
+mod joined;
 mod memory;
+mod shared;
 
+pub use alone::Alone;
+pub use joined::Joined;
 pub use memory::{Memory, MemorySettings, ScopeKind};
+pub use shared::{
+    Asked, Claimed, Known, Lesson, Listing, Lowered, MemberInfo, News, OnFailure, ReadClock, Readable, Shared,
+    Standing, StoreError, Wake,
+};
 
 use core::time::Duration;
 

@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use comity_core::limits::all::{self, Begin, Cells, Claim, Effects, Grant, MOST_MEMBERS};
-use comity_core::limits::{Cell, Limits, Member, Part, Route, ScopeId, Wait};
+use comity_core::limits::{Cell, Limits, Member, Part, Route, ScopeId, Share, Wait};
 use comity_core::policy::Policy;
 use comity_core::scope::{HostKey, Rules, Target};
 use comity_core::signal::Signal;
@@ -30,6 +30,7 @@ pub struct Memory {
     /// Where the search for something to evict goes on.
     hand: usize,
     turned_away: u64,
+    share: Share,
 }
 
 /// How a [`Memory`] behaves.
@@ -84,7 +85,13 @@ impl Memory {
             hasher: RandomState::default(),
             hand: 0,
             turned_away: 0,
+            share: Share::WHOLE,
         }
+    }
+
+    /// Which part of every limit may be used from now on.
+    pub fn set_share(&mut self, share: Share) {
+        self.share = share;
     }
 
     /// The rules in force.
@@ -316,6 +323,10 @@ impl Cells for Memory {
             Some(entry) => &mut entry.cell,
             None => unreachable!("a scope in use is never evicted"),
         }
+    }
+
+    fn share(&self) -> Share {
+        self.share
     }
 }
 

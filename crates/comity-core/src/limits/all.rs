@@ -7,6 +7,7 @@ use core::time::Duration;
 
 use super::cell::{Cell, Effect};
 use super::route::{Member, Part, ScopeId};
+use super::share::Share;
 use super::{Because, Wait};
 use crate::signal::Signal;
 use crate::time::Instant;
@@ -17,6 +18,10 @@ pub trait Cells {
     fn cell(&self, scope: ScopeId) -> &Cell;
     /// A scope's state, to change.
     fn cell_mut(&mut self, scope: ScopeId) -> &mut Cell;
+    /// Which part of every limit this table may use: all of it, unless it goes on alone without the store it shares.
+    fn share(&self) -> Share {
+        Share::WHOLE
+    }
 }
 
 /// A request asks to start.
@@ -50,7 +55,32 @@ pub struct Grant {
     /// What it cost.
     pub cost: u32,
     /// Bit `n`: for member `n` it is the trial after a pause.
-    trials: u16,
+    pub trials: u16,
+    /// Who else the pace was kept with.
+    pub from: Origin,
+}
+
+/// Where a grant comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Origin {
+    /// A store of this process alone.
+    #[default]
+    Local,
+    /// A store that others share.
+    Shared,
+    /// This process alone, because the store that is shared was out of reach: a part of every limit (decision 7).
+    Degraded,
+}
+
+impl Origin {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Local => "local",
+            Self::Shared => "shared",
+            Self::Degraded => "degraded",
+        }
+    }
 }
 
 /// A grant is used at last.
@@ -82,17 +112,18 @@ pub const MOST_MEMBERS: usize = 16;
 /// The wait that ends last, with the scope and the limit it is because of.
 pub fn claim(cells: &mut impl Cells, now: Instant, claim: &Claim<'_>) -> Result<Grant, Wait> {
     decide(cells, now, claim)?;
+    let share = cells.share();
     let mut trials = 0;
     let mut late_by: Option<Duration> = None;
     for (n, member) in claim.members.iter().enumerate() {
-        let charged = cells.cell_mut(member.scope).charge(now, claim, member.part);
+        let charged = cells.cell_mut(member.scope).charge(now, claim, member.part, share);
         trials |= u16::from(charged.trial) << n;
         late_by = match (late_by, charged.late_by) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
     }
-    Ok(Grant { start: now, late_by, cost: claim.cost, trials })
+    Ok(Grant { start: now, late_by, cost: claim.cost, trials, from: Origin::Local })
 }
 
 /// Asks without charging anything.
@@ -100,9 +131,10 @@ pub fn claim(cells: &mut impl Cells, now: Instant, claim: &Claim<'_>) -> Result<
 /// # Errors
 /// As [`claim`].
 pub fn decide(cells: &impl Cells, now: Instant, claim: &Claim<'_>) -> Result<(), Wait> {
+    let share = cells.share();
     let mut latest: Option<Wait> = None;
     for member in claim.members {
-        if let Some((until, because)) = cells.cell(member.scope).check(now, claim.cost, member.part)
+        if let Some((until, because)) = cells.cell(member.scope).check(now, claim.cost, member.part, share)
             && latest.is_none_or(|wait| until > wait.until)
         {
             latest = Some(Wait { until, scope: member.scope, because });
@@ -124,8 +156,9 @@ pub fn begin(cells: &mut impl Cells, now: Instant, members: &[Member], grant: &m
     if members.iter().any(|member| cells.cell(member.scope).started_after(grant.start)) {
         return Begin::TooLate;
     }
+    let share = cells.share();
     for member in members {
-        cells.cell_mut(member.scope).restamp(now, grant.start, grant.cost, member.part);
+        cells.cell_mut(member.scope).restamp(now, grant.start, grant.cost, member.part, share);
     }
     grant.start = now;
     Begin::Restamped
@@ -195,5 +228,10 @@ impl Wait {
     /// The table of hosts is full of hosts that still matter; ask again then.
     pub fn table_full(until: Instant) -> Self {
         Self { until, scope: ScopeId(u32::MAX), because: Because::TableFull }
+    }
+
+    /// The store that is shared is out of reach; ask again then.
+    pub fn store_lost(until: Instant, scope: ScopeId) -> Self {
+        Self { until, scope, because: Because::StoreLost }
     }
 }

@@ -9,6 +9,8 @@ use super::pause::Pause;
 use super::quota::AdvertisedQuota;
 use super::route::Part;
 use super::said::Limits;
+use super::share::Share;
+use super::snapshot::Snapshot;
 use super::window::Windows;
 use super::{Because, late_by};
 use crate::policy::{Change, Fact, Learned, Outcome};
@@ -144,8 +146,8 @@ impl Cell {
     }
 
     /// The advertised quota, if one holds.
-    pub fn quota(&self) -> Option<&AdvertisedQuota> {
-        self.quota.as_deref()
+    pub fn quota(&self) -> Option<AdvertisedQuota> {
+        self.quota.as_deref().copied()
     }
 
     /// The interval that holds now: the most of what was set, learned and declared.
@@ -162,70 +164,96 @@ impl Cell {
     }
 
     /// The latest of all clocks, and whose it is; `None` where a request may start at once.
-    pub(super) fn check(&self, now: Instant, cost: u32, part: Part) -> Option<(Instant, Because)> {
+    pub(super) fn check(&self, now: Instant, cost: u32, part: Part, share: Share) -> Option<(Instant, Because)> {
         let mut latest: Option<(Instant, Because)> = None;
-        let mut bind = |until: Instant, because: Because| {
+        self.clocks(now, cost, part, share, &mut |until, because| {
             if until > now && latest.is_none_or(|(at, _)| until > at) {
                 latest = Some((until, because));
             }
-        };
+        });
+        latest
+    }
+
+    /// Since when the clocks would have let a request start; later than `now` where they do not yet.
+    pub fn free_since(&self, now: Instant, cost: u32, part: Part) -> Instant {
+        let mut since = Instant::ZERO;
+        self.clocks(now, cost, part, Share::WHOLE, &mut |until, _| since = since.max(until));
+        since
+    }
+
+    /// Tells every clock that holds, and until when.
+    fn clocks(&self, now: Instant, cost: u32, part: Part, share: Share, bind: &mut impl FnMut(Instant, Because)) {
         let limits = &*self.limits;
         if part != Part::Learned {
             if !limits.interval.is_zero() {
-                let until = self.spacing.earliest(limits.interval, limits.burst.get());
-                bind(until, Because::Interval(limits.interval));
+                let interval = share.slower(limits.interval);
+                let until = self.spacing.earliest(interval, share.burst(limits.burst));
+                bind(until, Because::Interval(interval));
             }
             if let Some(windows) = &self.windows
-                && let Some((until, window)) = windows.earliest(&limits.windows, cost)
+                && let Some((until, window)) = windows.earliest(&limits.windows, cost, share)
             {
                 bind(until, Because::Window(window));
             }
-            if let Some(most) = limits.in_flight
-                && self.in_flight > 0
-                && self.in_flight.saturating_add(cost) > most.get()
-            {
+            if let Some(most) = limits.in_flight {
+                let places = share.of(most.get());
                 // One that costs more than there are places starts alone.
-                bind(Instant::FAR, Because::InFlight(most.get()));
+                if places == 0 || self.in_flight > 0 && self.in_flight.saturating_add(cost) > places {
+                    bind(Instant::FAR, Because::InFlight(places));
+                }
             }
         }
-        let learned = self.learned.interval();
-        bind(self.pace.earliest_with(learned, limits.policy.tolerance()), Because::Pace(learned));
+        let learned = share.slower(self.learned_at(now).interval());
+        bind(self.pace.earliest_with(learned, share.tolerance(limits.policy.tolerance())), Because::Pace(learned));
         if self.crawl_delay != 0 {
-            let delay = self.crawl_delay();
+            let delay = share.slower(self.crawl_delay());
             bind(self.pace.earliest(delay, 1), Because::CrawlDelay(delay));
+        }
+        if share != Share::WHOLE {
+            let paced = limits.interval.max(self.learned_at(now).interval()).max(self.crawl_delay());
+            bind(share.turn(now, paced), Because::Interval(share.slower(paced)));
         }
         bind(self.pause.until(), Because::Pause);
         if self.pause.trial_is_out() {
             bind(Instant::FAR, Because::AfterPause);
         }
         if let Some(quota) = &self.quota {
-            bind(quota.earliest(now, self.last_start), Because::Quota { remaining: quota.remaining() });
+            bind(quota.earliest(now, self.last_start, share), Because::Quota { remaining: quota.remaining() });
         }
-        latest
+    }
+
+    /// What was learned, less what its age takes from it.
+    fn learned_at(&self, now: Instant) -> Learned {
+        if self.last_start == Instant::ZERO {
+            return self.learned;
+        }
+        self.learned.aged(now.since(self.last_start), &self.limits.policy)
     }
 
     /// Charges a start.
-    pub(super) fn charge(&mut self, now: Instant, claim: &Claim<'_>, part: Part) -> Charged {
+    pub(super) fn charge(&mut self, now: Instant, claim: &Claim<'_>, part: Part, share: Share) -> Charged {
         let Claim { cost, asked, due, .. } = *claim;
+        self.learned = self.learned_at(now);
         let limits = &*self.limits;
         let mut late_by = None;
         if part == Part::Learned {
             self.guests = self.guests.saturating_add(1);
         } else {
             if !limits.interval.is_zero() {
-                let credit = self.spacing.charge(now, due, limits.interval, cost);
-                late_by = Some(usable_late(limits.interval).saturating_sub(credit));
+                let interval = share.slower(limits.interval);
+                let credit = self.spacing.charge(now, due, interval, cost);
+                late_by = Some(usable_late(interval).saturating_sub(credit));
             }
             if !limits.windows.is_empty() {
                 self.windows.get_or_insert_default().charge(now, &limits.windows, cost);
             }
             self.in_flight = self.in_flight.saturating_add(cost);
         }
-        let credit = self.pace.charge(now, due, self.paced(), cost);
+        let credit = self.pace.charge(now, due, share.slower(self.paced()), cost);
         // It came to the head of its queue when it asked, or when the one before it started: at that instant it is booked
         // and the host touched (P8, P11).
         self.learned.started(asked.max(self.last_start).min(now));
-        let pace = self.paced();
+        let pace = share.slower(self.paced());
         if !pace.is_zero() {
             let late = usable_late(pace).saturating_sub(credit);
             late_by = Some(late_by.map_or(late, |other: Duration| other.min(late)));
@@ -248,14 +276,14 @@ impl Cell {
     }
 
     /// The last start really happens only now.
-    pub(super) fn restamp(&mut self, now: Instant, start: Instant, cost: u32, part: Part) {
+    pub(super) fn restamp(&mut self, now: Instant, start: Instant, cost: u32, part: Part, share: Share) {
         if part != Part::Learned {
-            self.spacing.restamp(now, start, self.limits.interval, cost);
+            self.spacing.restamp(now, start, share.slower(self.limits.interval), cost);
             if let Some(windows) = &mut self.windows {
                 windows.restamp(now, cost);
             }
         }
-        self.pace.restamp(now, start, self.paced(), cost);
+        self.pace.restamp(now, start, share.slower(self.paced()), cost);
         self.last_start = self.last_start.max(now);
     }
 
@@ -323,6 +351,71 @@ impl Cell {
         effect
     }
 
+    /// Its state as plain numbers.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            spacing: self.spacing,
+            pace: self.pace,
+            last_start: self.last_start,
+            pause: self.pause,
+            crawl_delay: self.crawl_delay(),
+            in_flight: self.in_flight,
+            learned: self.learned,
+            windows: self.windows.as_deref().cloned().unwrap_or_default(),
+            quota: self.quota(),
+            tally: self.tally(),
+        }
+    }
+
+    /// Takes the state that a store kept. What was learned under another kind of policy is not taken.
+    pub fn restore(&mut self, kept: &Snapshot) {
+        self.spacing = kept.spacing;
+        self.pace = kept.pace;
+        self.last_start = kept.last_start;
+        self.pause = kept.pause;
+        self.crawl_delay = nanos(kept.crawl_delay);
+        self.in_flight = kept.in_flight;
+        if core::mem::discriminant(&kept.learned) == core::mem::discriminant(&self.limits.policy.fresh()) {
+            self.learned = kept.learned;
+        }
+        replace(&mut self.windows, (!kept.windows.is_empty()).then(|| kept.windows.clone()));
+        replace(&mut self.quota, kept.quota);
+        replace(&mut self.tally, (kept.tally != Tally::default()).then_some(kept.tally));
+    }
+
+    /// Is nowhere sooner than another state of the same scope allows: what a process remembers of a scope that a store has
+    /// lost (X9). Places in flight stay as they are.
+    pub fn raise(&mut self, floor: &Snapshot) {
+        self.spacing.raise(floor.spacing);
+        self.pace.raise(floor.pace);
+        self.last_start = self.last_start.max(floor.last_start);
+        if floor.pause.until() > self.pause.until() {
+            self.pause = floor.pause;
+        }
+        self.crawl_delay = self.crawl_delay.max(nanos(floor.crawl_delay));
+        let same_kind = core::mem::discriminant(&floor.learned) == core::mem::discriminant(&self.learned);
+        if same_kind && floor.learned.interval() > self.learned.interval() {
+            self.learned = floor.learned;
+        }
+        if floor.windows.len() > self.windows.as_deref().map_or(0, Windows::len) {
+            self.windows = Some(Box::new(floor.windows.clone()));
+        }
+        if self.quota.is_none() {
+            self.quota = floor.quota.map(Box::new);
+        }
+        if self.tally.is_none() && floor.tally != Tally::default() {
+            self.tally = Some(Box::new(floor.tally));
+        }
+    }
+
+    /// As after a start at `at` that used up the whole burst: what a store that has lost its state begins with (X9).
+    pub fn spend_burst(&mut self, at: Instant) {
+        let Limits { interval, burst, policy, .. } = &*self.limits;
+        self.spacing.raise(Gcra::started(at.after(interval.saturating_mul(burst.get() - 1))));
+        self.pace.raise(Gcra::started(at.after(policy.tolerance())));
+        self.last_start = self.last_start.max(at);
+    }
+
     /// Whether it is indistinguishable from a new one, so that dropping it loses nothing (decision 8). What was learned
     /// counts for an hour after the last start.
     pub fn is_as_new(&self, now: Instant) -> bool {
@@ -351,6 +444,15 @@ impl Tally {
         self.last_refusal = Some(refusal.status);
         self.last_wait = refusal.wait;
         self.last_refused = now;
+    }
+}
+
+/// Puts a value where one is, without a new allocation where there is room.
+fn replace<T>(slot: &mut Option<Box<T>>, value: Option<T>) {
+    match (slot.as_deref_mut(), value) {
+        (Some(held), Some(value)) => *held = value,
+        (None, Some(value)) => *slot = Some(Box::new(value)),
+        (_, None) => *slot = None,
     }
 }
 

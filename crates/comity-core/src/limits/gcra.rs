@@ -21,6 +21,23 @@ impl Default for Gcra {
 }
 
 impl Gcra {
+    /// As after a start at `at`, where the clock was new before.
+    pub fn started(at: Instant) -> Self {
+        Self { virtual_start: at.min(LAST) }
+    }
+
+    /// The virtual start of the last request; `None` where there was none.
+    pub fn virtual_start(&self) -> Option<Instant> {
+        (self.virtual_start != NEVER).then_some(self.virtual_start)
+    }
+
+    /// Where the other clock is later, it holds.
+    pub(super) fn raise(&mut self, other: Self) {
+        if other.virtual_start != NEVER && (self.virtual_start == NEVER || self.virtual_start < other.virtual_start) {
+            *self = other;
+        }
+    }
+
     /// The first instant at which a request may start.
     pub fn earliest(&self, interval: Duration, burst: u32) -> Instant {
         if self.virtual_start == NEVER || interval.is_zero() {

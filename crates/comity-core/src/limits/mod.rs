@@ -11,14 +11,18 @@ mod pause;
 mod quota;
 mod route;
 mod said;
+mod share;
+mod snapshot;
 mod window;
 
 pub use cell::{Cell, Tally};
 pub use gcra::{Gcra, credit, late_by};
-pub use pause::Pause;
+pub use pause::{Pause, Restart};
 pub use quota::AdvertisedQuota;
 pub use route::{Member, Part, Route, ScopeId};
 pub use said::{Limits, Partial, Source, read_rate, read_span};
+pub use share::Share;
+pub use snapshot::{SNAPSHOT_BYTES, Snapshot, Unreadable};
 pub use window::{Window, WindowError, Windows};
 
 use core::time::Duration;
@@ -64,6 +68,8 @@ pub enum Because {
     Order,
     /// The table of hosts is full of hosts that still matter.
     TableFull,
+    /// The store that is shared is out of reach, and nothing starts without it (decision 7).
+    StoreLost,
 }
 
 impl core::fmt::Display for Because {
@@ -80,6 +86,7 @@ impl core::fmt::Display for Because {
             Self::Window(window) => write!(f, "window {window}"),
             Self::Order => f.write_str("others wait longer"),
             Self::TableFull => f.write_str("table of hosts full"),
+            Self::StoreLost => f.write_str("the shared store is out of reach"),
         }
     }
 }

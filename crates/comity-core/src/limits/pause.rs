@@ -12,8 +12,9 @@ pub struct Pause {
     repeats: u8,
 }
 
+/// How a scope comes back from a pause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Restart {
+pub enum Restart {
     /// Nothing special: no pause is being recovered from.
     #[default]
     Free,
@@ -24,6 +25,28 @@ enum Restart {
 }
 
 impl Pause {
+    /// A pause as a store kept it: when it ends, how the scope comes back, and how often it was refused without a word.
+    pub fn kept(until: Instant, restart: Restart, repeats: u8) -> Self {
+        Self { until, restart, repeats }
+    }
+
+    /// How the scope comes back.
+    pub fn restart(&self) -> Restart {
+        self.restart
+    }
+
+    /// How often in a row it was refused without advice.
+    pub fn repeats(&self) -> u8 {
+        self.repeats
+    }
+
+    /// Whoever made the trial is gone: the next start is one.
+    pub fn trial_lost(&mut self) {
+        if self.restart == Restart::Out {
+            self.restart = Restart::Due;
+        }
+    }
+
     /// No start before `now + wait`. A pause is never shortened by a later, shorter one.
     pub fn set(&mut self, now: Instant, wait: Duration) {
         self.until = self.until.max(now.after(wait));

@@ -2,17 +2,23 @@
 
 use core::time::Duration;
 
+use super::share::Share;
 use crate::signal::Quota;
 use crate::time::Instant;
 
 /// What is left of an advertised quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdvertisedQuota {
-    limit: Option<u64>,
-    window: Option<Duration>,
-    remaining: u64,
-    heard: Instant,
-    resets: Instant,
+    /// Requests a window allows.
+    pub limit: Option<u64>,
+    /// The window's length.
+    pub window: Option<Duration>,
+    /// Requests left.
+    pub remaining: u64,
+    /// When it was heard of, or its window began.
+    pub heard: Instant,
+    /// When the window starts anew.
+    pub resets: Instant,
 }
 
 impl AdvertisedQuota {
@@ -55,16 +61,16 @@ impl AdvertisedQuota {
     ///
     /// Used up: when the window starts anew. Running out: what is left is spread over what is left of the window. Else at
     /// once: a client at or below the advertised rate is never slowed below it (A35).
-    pub fn earliest(&self, now: Instant, last_start: Instant) -> Instant {
+    pub fn earliest(&self, now: Instant, last_start: Instant, share: Share) -> Instant {
         if now >= self.resets {
             return Instant::ZERO;
         }
-        if self.remaining == 0 {
+        if share.of(u32::try_from(self.remaining).unwrap_or(u32::MAX)) == 0 {
             return self.resets;
         }
         let since = last_start.max(self.heard);
         match self.spread(self.resets.since(since)) {
-            Some(spacing) => since.after(spacing).min(self.resets),
+            Some(spacing) => since.after(share.slower(spacing)).min(self.resets),
             None => Instant::ZERO,
         }
     }
@@ -147,8 +153,8 @@ mod tests {
     #[test]
     fn a33_used_up_means_no_start_until_the_reset() {
         let heard = AdvertisedQuota::heard(secs(10), &quota(Some(100), None, 0, 30), HOLD, None, 0).unwrap();
-        assert_eq!(heard.earliest(secs(11), secs(10)), secs(40));
-        assert_eq!(heard.earliest(secs(40), secs(10)), Instant::ZERO);
+        assert_eq!(heard.earliest(secs(11), secs(10), Share::WHOLE), secs(40));
+        assert_eq!(heard.earliest(secs(40), secs(10), Share::WHOLE), Instant::ZERO);
     }
 
     #[test]
@@ -162,7 +168,11 @@ mod tests {
                 resets_in: Some(Duration::from_millis(left_ms)),
             };
             let heard = AdvertisedQuota::heard(secs(0), &quota, HOLD, None, 0).unwrap();
-            assert_eq!(heard.earliest(secs(0), secs(0)), Instant::ZERO, "{remaining} left for {left_ms} ms");
+            assert_eq!(
+                heard.earliest(secs(0), secs(0), Share::WHOLE),
+                Instant::ZERO,
+                "{remaining} left for {left_ms} ms"
+            );
         }
     }
 
@@ -172,7 +182,7 @@ mod tests {
         let mut starts = Vec::new();
         let mut now = secs(0);
         for _ in 0..12 {
-            now = now.max(heard.earliest(now, now));
+            now = now.max(heard.earliest(now, now, Share::WHOLE));
             heard.charge(now, 1);
             starts.push(now);
         }
@@ -188,12 +198,12 @@ mod tests {
     fn a33_a_window_of_unsaid_length_is_as_long_as_it_was_said_to_last() {
         let first = AdvertisedQuota::heard(secs(0), &quota(Some(5), None, 4, 5), HOLD, None, 0).unwrap();
         let mut last = AdvertisedQuota::heard(secs(2), &quota(Some(5), None, 0, 3), HOLD, Some(&first), 0).unwrap();
-        assert_eq!(last.earliest(secs(3), secs(2)), secs(5));
+        assert_eq!(last.earliest(secs(3), secs(2), Share::WHOLE), secs(5));
         for _ in 0..5 {
-            assert!(last.earliest(secs(5), secs(5)) < secs(10));
+            assert!(last.earliest(secs(5), secs(5), Share::WHOLE) < secs(10));
             last.charge(secs(5), 1);
         }
-        assert_eq!(last.earliest(secs(5), secs(5)), secs(10), "the sixth waits for the next window");
+        assert_eq!(last.earliest(secs(5), secs(5), Share::WHOLE), secs(10), "the sixth waits for the next window");
     }
 
     #[test]
@@ -211,14 +221,14 @@ mod tests {
     #[test]
     fn a40_one_header_cannot_idle_a_host_for_an_hour() {
         let heard = AdvertisedQuota::heard(secs(0), &quota(None, None, 0, 50 * 60), HOLD, None, 0).unwrap();
-        assert_eq!(heard.earliest(secs(1), secs(0)), secs(300));
+        assert_eq!(heard.earliest(secs(1), secs(0), Share::WHOLE), secs(300));
     }
 
     #[test]
     fn what_runs_out_is_spread_over_the_window() {
         let heard = AdvertisedQuota::heard(secs(0), &quota(Some(100), Some(60), 4, 50), HOLD, None, 0).unwrap();
-        assert_eq!(heard.earliest(secs(0), secs(0)), secs(10));
+        assert_eq!(heard.earliest(secs(0), secs(0), Share::WHOLE), secs(10));
         let unknown = AdvertisedQuota::heard(secs(0), &quota(None, None, 3, 40), HOLD, None, 0).unwrap();
-        assert_eq!(unknown.earliest(secs(0), secs(0)), secs(10));
+        assert_eq!(unknown.earliest(secs(0), secs(0), Share::WHOLE), secs(10));
     }
 }

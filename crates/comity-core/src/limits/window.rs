@@ -6,6 +6,7 @@ use core::str::FromStr;
 use core::time::Duration;
 use std::collections::VecDeque;
 
+use super::share::Share;
 use crate::time::Instant;
 
 /// A window: at most `count` starts in any `per`.
@@ -26,18 +27,58 @@ pub struct WindowError(pub String);
 
 /// The log of a scope's windows. A start is admitted when it leaves every window whole; the instant told is the one at
 /// which the oldest start that stands in the way has left (field cases A30, C05).
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Windows {
     starts: VecDeque<Instant>,
 }
 
 impl Windows {
+    /// A log of starts, as a store kept it: instants and how many starts each stands for, in order.
+    pub fn kept(starts: impl IntoIterator<Item = (Instant, u32)>) -> Self {
+        let starts = starts.into_iter().flat_map(|(at, count)| core::iter::repeat_n(at, count as usize));
+        Self { starts: starts.take(MOST_STARTS as usize).collect() }
+    }
+
+    /// The log in at most `most` entries: instants and how many starts each stands for, in order. Where they are too many,
+    /// neighbours are told together as of the later: they leave their windows later than they might, never sooner.
+    pub fn to_keep(&self, most: usize) -> Vec<(Instant, u32)> {
+        let mut kept: Vec<(Instant, u32)> = Vec::new();
+        for start in &self.starts {
+            match kept.last_mut() {
+                Some((at, count)) if at == start => *count += 1,
+                _ => kept.push((*start, 1)),
+            }
+        }
+        while kept.len() > most.max(1) {
+            // The closest neighbours lose least.
+            let gap = |n: &usize| kept[n + 1].0.since(kept[*n].0);
+            let Some(closest) = (0..kept.len() - 1).min_by_key(gap) else { break };
+            kept[closest + 1].1 += kept[closest].1;
+            kept.remove(closest);
+        }
+        kept
+    }
+
+    /// Starts in the log.
+    pub fn len(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.starts.is_empty()
+    }
+
     /// The first instant at which `cost` more starts fit into every window, and the window that binds.
-    pub fn earliest(&self, windows: &[Window], cost: u32) -> Option<(Instant, Window)> {
+    pub fn earliest(&self, windows: &[Window], cost: u32, share: Share) -> Option<(Instant, Window)> {
         let mut latest: Option<(Instant, Window)> = None;
         for window in windows {
+            let ours = share.of(window.count.get());
+            if ours == 0 {
+                return Some((Instant::FAR, *window));
+            }
             // A cost above the whole window can only ever start alone.
-            let count = (window.count.get() as usize).saturating_sub(cost as usize);
+            let count = (ours as usize).saturating_sub(cost as usize);
             let Some(at) = self.starts.len().checked_sub(count + 1) else { continue };
             let Some(blocking) = self.starts.get(at) else { continue };
             let free = blocking.after(window.per);
@@ -117,7 +158,7 @@ mod tests {
         let mut now = Instant::ZERO;
         (0..n)
             .map(|_| {
-                now = now.max(log.earliest(windows, 1).map_or(Instant::ZERO, |(at, _)| at));
+                now = now.max(log.earliest(windows, 1, Share::WHOLE).map_or(Instant::ZERO, |(at, _)| at));
                 log.charge(now, windows, 1);
                 now.as_nanos() / 1_000_000
             })
@@ -143,7 +184,7 @@ mod tests {
         let mut now = Instant::from_millis(5);
         for round in 0..2 {
             for _ in 0..11 {
-                now = now.max(log.earliest(&limit, 1).map_or(now, |(at, _)| at));
+                now = now.max(log.earliest(&limit, 1, Share::WHOLE).map_or(now, |(at, _)| at));
                 log.charge(now, &limit, 1);
                 starts.push(now.as_nanos() / 1_000_000);
             }
@@ -161,8 +202,8 @@ mod tests {
         let mut log = Windows::default();
         log.charge(Instant::from_millis(0), &limit, 6);
         log.restamp(Instant::from_millis(400), 6);
-        assert_eq!(log.earliest(&limit, 4), None);
-        assert_eq!(log.earliest(&limit, 5).map(|(at, _)| at), Some(Instant::from_millis(1400)));
+        assert_eq!(log.earliest(&limit, 4, Share::WHOLE), None);
+        assert_eq!(log.earliest(&limit, 5, Share::WHOLE).map(|(at, _)| at), Some(Instant::from_millis(1400)));
     }
 
     #[test]
@@ -171,7 +212,7 @@ mod tests {
         let mut log = Windows::default();
         log.charge(Instant::from_millis(5000), &limit, 1);
         log.charge(Instant::from_millis(1000), &limit, 1);
-        assert_eq!(log.earliest(&limit, 1).map(|(at, _)| at), Some(Instant::from_millis(6000)));
+        assert_eq!(log.earliest(&limit, 1, Share::WHOLE).map(|(at, _)| at), Some(Instant::from_millis(6000)));
     }
 
     #[test]

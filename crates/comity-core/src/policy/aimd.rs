@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use super::bytes::{Reader, Writer};
 use super::{Change, Fact, Outcome};
 use crate::time::{Instant, nanos};
 
@@ -21,7 +22,7 @@ pub struct AimdSettings {
 }
 
 /// What was learned of one host.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Aimd {
     /// Nanoseconds, as is the next: half the room of a `Duration` in a table of a million hosts.
     interval: u64,
@@ -79,6 +80,15 @@ impl Aimd {
         Self { interval, ..*self }
     }
 
+    /// What is left of it after so long a rest.
+    pub(super) fn aged(&self, idle: Duration, settings: &AimdSettings) -> Self {
+        Self {
+            interval: super::aged(self.interval, nanos(settings.start), idle),
+            threshold: super::aged(self.threshold, nanos(settings.threshold), idle),
+            ..*self
+        }
+    }
+
     /// The learned interval.
     pub fn interval(&self) -> Duration {
         Duration::from_nanos(self.interval)
@@ -97,6 +107,29 @@ impl Aimd {
     /// The slow-moving floor of the latency (A5).
     pub fn latency_floor(&self) -> Option<Duration> {
         self.latency.floor()
+    }
+
+    pub(super) fn write(&self, out: &mut Writer<'_>) {
+        out.u64(self.interval);
+        out.u64(self.threshold);
+        out.instant(self.changed);
+        out.u8(self.served);
+        out.bytes(&self.latency.codes);
+        out.u8(self.latency.len);
+        out.u8(self.latency.at);
+        out.u16(self.latency.floor);
+    }
+
+    pub(super) fn read(from: &mut Reader<'_>) -> Option<Self> {
+        let (interval, threshold, changed, served) = (from.u64()?, from.u64()?, from.instant()?, from.u8()?);
+        let codes = from.bytes()?;
+        let latency = Latency { codes, len: from.u8()?, at: from.u8()?, floor: from.u16()? };
+        let whole = usize::from(latency.len) <= WINDOW && usize::from(latency.at) < WINDOW;
+        whole.then_some(Self { interval, threshold, changed, served, latency })
+    }
+
+    pub(super) fn shift(&mut self, shift: impl Fn(Instant) -> Instant) {
+        self.changed = shift(self.changed);
     }
 
     /// An exchange ended (A2–A4, A9, A11).
@@ -163,7 +196,7 @@ impl Aimd {
 /// A window of the last latencies in logarithmic codes (8 to the octave), and their slow-moving floor.
 ///
 /// What is compared is the 20th percentile, never a mean or one answer (A5): one slow page moves nothing.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Latency {
     codes: [u8; WINDOW],
     len: u8,

@@ -4,10 +4,13 @@
 //! Bounds are not a policy's business: what a person set, a Crawl-delay and a pause hold above it (A7).
 
 mod aimd;
+pub(crate) mod bytes;
+mod kept;
 mod pressure;
 mod refusal;
 
 pub use aimd::{Aimd, AimdSettings};
+pub use kept::LEARNED_BYTES;
 pub use pressure::Pressure;
 pub use refusal::Refused;
 
@@ -37,7 +40,7 @@ pub enum Policy {
 }
 
 /// What a policy has learned of one scope.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Learned {
     /// The policy learns nothing.
     #[default]
@@ -89,6 +92,23 @@ pub enum Change {
     /// Starts come closer: those that wait may go sooner than they were told.
     Faster,
 }
+
+/// A value so long after it was learned: half of what it differs from that of a new scope is forgotten each day.
+fn aged(value: u64, fresh: u64, idle: Duration) -> u64 {
+    let days = u32::try_from(idle.as_secs() / DAY).unwrap_or(u32::MAX);
+    // Straight between the days: at most 1/2 of the rest at the end of each.
+    let rest = u128::from(idle.as_secs() % DAY);
+    let part = |distance: u64| {
+        let halved = u128::from(distance.checked_shr(days).unwrap_or(0));
+        u64::try_from(halved - halved * rest / u128::from(2 * DAY)).unwrap_or(distance)
+    };
+    if value >= fresh { fresh.saturating_add(part(value - fresh)) } else { fresh - part(fresh - value) }
+}
+
+/// Younger than this, nothing is forgotten.
+const YOUNG: Duration = Duration::from_secs(3600);
+/// Seconds.
+const DAY: u64 = 86_400;
 
 impl Policy {
     /// The refusal policy without a floor.
@@ -166,6 +186,22 @@ impl Learned {
             (Self::Aimd(aimd), Policy::Aimd(settings)) => aimd.taught(now, fact, settings),
             (Self::Refused(refused), Policy::Refusal { floor }) => refused.taught(now, fact, *floor),
             _ => Change::None,
+        }
+    }
+
+    /// What is left of it so long after the scope's last start: half of what it differs from a new scope is forgotten each
+    /// day, nothing in the first hour. A host is slower or faster today than it was last week, and a first refusal or a few
+    /// served answers tell.
+    #[must_use]
+    pub fn aged(&self, idle: Duration, policy: &Policy) -> Self {
+        if idle < YOUNG {
+            return *self;
+        }
+        match (self, policy) {
+            (Self::Aimd(aimd), Policy::Aimd(settings)) => Self::Aimd(aimd.aged(idle, settings)),
+            (Self::Refused(refused), Policy::Refusal { floor }) => Self::Refused(refused.aged(idle, *floor)),
+            // Pressure drains by itself.
+            _ => *self,
         }
     }
 

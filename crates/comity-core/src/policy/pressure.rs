@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use super::bytes::{Reader, Writer};
 use super::{Change, Fact, Outcome};
 use crate::time::Instant;
 
@@ -30,6 +31,22 @@ impl Pressure {
         let mut drained = *self;
         drained.drain(now);
         drained.pressure
+    }
+
+    pub(super) fn write(&self, out: &mut Writer<'_>) {
+        out.instant(self.drained);
+        out.u16(self.pressure);
+        out.u16(self.spacing_ms);
+    }
+
+    pub(super) fn read(from: &mut Reader<'_>) -> Option<Self> {
+        let (drained, pressure, spacing_ms) = (from.instant()?, from.u16()?, from.u16()?);
+        let whole = pressure <= MOST_PRESSURE && u128::from(spacing_ms) <= MOST_SPACING.as_millis();
+        whole.then_some(Self { drained, pressure, spacing_ms })
+    }
+
+    pub(super) fn shift(&mut self, shift: impl Fn(Instant) -> Instant) {
+        self.drained = shift(self.drained);
     }
 
     /// A navigation is booked that came to the head of its queue at `now`: it takes the spacing of the pressure before it, then adds its unit (P4, P6).

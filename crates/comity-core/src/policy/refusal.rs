@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use super::bytes::{Reader, Writer};
 use super::{Change, Fact, Outcome};
 use crate::time::{Instant, nanos};
 
@@ -18,6 +19,26 @@ impl Refused {
     /// The learned interval; zero where there is none.
     pub fn interval(&self) -> Duration {
         Duration::from_nanos(self.interval)
+    }
+
+    /// What is left of it after so long a rest.
+    pub(super) fn aged(&self, idle: Duration, floor: Duration) -> Self {
+        let interval = super::aged(self.interval, 0, idle);
+        let interval = if interval < nanos(LEAST).max(nanos(floor)) { 0 } else { interval };
+        Self { interval, ..*self }
+    }
+
+    pub(super) fn write(&self, out: &mut Writer<'_>) {
+        out.u64(self.interval);
+        out.instant(self.changed);
+    }
+
+    pub(super) fn read(from: &mut Reader<'_>) -> Option<Self> {
+        Some(Self { interval: from.u64()?, changed: from.instant()? })
+    }
+
+    pub(super) fn shift(&mut self, shift: impl Fn(Instant) -> Instant) {
+        self.changed = shift(self.changed);
     }
 
     /// An exchange ended (T8). A time-out or network failure changes nothing (T9); a refusal that says for how long is a
