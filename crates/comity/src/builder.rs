@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use comity_core::limits::Partial;
 use comity_core::scope::{Pattern, Rules, RulesBuilder};
-use comity_store::{Memory, MemorySettings};
+use comity_store::{Memory, MemorySettings, Shared};
 
 use crate::inner::Inner;
 use crate::pacer::Pacer;
@@ -62,6 +62,12 @@ impl Builder {
     /// A pacer for this process alone.
     pub fn local(&self) -> Pacer {
         let memory = Memory::new(Arc::new(self.rules.build()), self.settings);
-        Pacer { inner: Arc::new(Inner::new(memory, self.profile)), own: None }
+        Pacer { inner: Inner::local(memory, self.profile), own: None }
+    }
+
+    /// A pacer that keeps one pace with all who share this store (X1): a file of this machine, a Redis or Valkey server.
+    pub fn shared(&self, store: impl Shared + 'static) -> Pacer {
+        let memory = Memory::new(Arc::new(self.rules.build()), self.settings);
+        Pacer { inner: Inner::sharing(memory, Box::new(store), self.profile), own: None }
     }
 }

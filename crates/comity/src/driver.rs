@@ -16,7 +16,7 @@ impl Inner {
             return;
         }
         let driver = Driver { inner: Arc::downgrade(self) };
-        tokio::spawn(driver.run(Arc::clone(&self.changed), self.clock));
+        tokio::spawn(driver.run(Arc::clone(&self.changed), self.clock.clone()));
     }
 
     /// The line is gone: what still waits is driven as in any pacer.
@@ -79,7 +79,7 @@ impl Inner {
                 started.push(start);
             }
             self.tell_first_delays(&mut engine, now);
-            let deadline = engine.schedule.deadline();
+            let deadline = engine.deadline(now);
             self.planned.store(deadline.map_or(u64::MAX, Instant::as_nanos), Ordering::Release);
             deadline
         };

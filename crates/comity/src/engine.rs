@@ -3,23 +3,24 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use comity_core::limits::all::Cells;
-use comity_core::limits::all::Grant;
+use comity_core::limits::all::{Begin, Cells, Claim, Effects, Grant};
 use comity_core::limits::{Limits, Member, Part, Route, ScopeId, Wait};
 use comity_core::schedule::{Attempted, Replay, Schedule, Ticket, Waiting};
 use comity_core::scope::{Rules, Target};
 use comity_core::signal::Reading;
 use comity_core::time::Instant;
-use comity_store::{Memory, OwnLimits, RouteError, Store};
+use comity_store::{Lesson, Memory, OwnLimits, RouteError, Store};
 use tokio::sync::oneshot;
 
 use crate::error::Delay;
+use crate::keeping::{Keeping, Outside};
 use crate::permit::Permit;
 
 /// The state of a pacer. Nobody awaits while holding its lock.
 #[derive(Debug)]
 pub(crate) struct Engine {
     pub(crate) memory: Memory,
+    pub(crate) store: Keeping,
     pub(crate) schedule: Schedule,
     pending: HashMap<Ticket, Pending, foldhash::fast::RandomState>,
     sets: Vec<Arc<Limits>>,
@@ -66,9 +67,10 @@ pub(crate) struct Started {
 }
 
 impl Engine {
-    pub(crate) fn new(memory: Memory) -> Self {
+    pub(crate) fn new(memory: Memory, store: Keeping) -> Self {
         Self {
             memory,
+            store,
             schedule: Schedule::default(),
             pending: HashMap::default(),
             sets: Vec::new(),
@@ -102,17 +104,42 @@ impl Engine {
     }
 
     /// Lets a request start at once, if nobody waits before it and all its scopes let it.
-    pub(crate) fn try_start(&mut self, now: Instant, route: &Route, cost: u32) -> Result<Grant, Wait> {
-        use comity_core::limits::all::Claim;
+    pub(crate) fn try_start(&mut self, now: Instant, route: &Route, cost: u32) -> Outside {
         if self.schedule.others_wait(route) {
             let wait = Wait {
                 until: self.schedule.deadline().unwrap_or(Instant::FAR),
                 scope: route.members()[0].scope,
                 because: comity_core::limits::Because::Order,
             };
-            return Err(wait);
+            return Outside::Answered(Err(wait));
         }
-        self.memory.claim(now, &Claim::at_once(route.members(), cost, now))
+        self.store.claim(&mut self.memory, now, &Claim::at_once(route.members(), cost, now))
+    }
+
+    pub(crate) fn begin(&mut self, now: Instant, members: &[Member], grant: &mut Grant) -> Begin {
+        self.store.begin(&mut self.memory, now, members, grant)
+    }
+
+    /// Learns from an answer; those that wait and may go sooner are asked anew.
+    pub(crate) fn learn(&mut self, now: Instant, members: &[Member], lesson: &Lesson<'_>) {
+        let effects = self.store.learn(&mut self.memory, now, members, lesson);
+        self.schedule.effects(members, effects);
+    }
+
+    /// Gives places back; those that wait for one are asked anew.
+    pub(crate) fn release(&mut self, now: Instant, members: &[Member], grant: &Grant) {
+        let effects: Effects = self.store.release(&mut self.memory, now, members, grant);
+        self.schedule.effects(members, effects);
+    }
+
+    /// Takes what came from a shared store.
+    pub(crate) fn hear(&mut self, now: Instant) {
+        self.store.hear(&mut self.memory, &mut self.schedule, now);
+    }
+
+    /// When to look again if nothing happens until then; `None` while nobody waits.
+    pub(crate) fn deadline(&self, now: Instant) -> Option<Instant> {
+        if self.schedule.is_empty() { None } else { self.store.deadline(&self.schedule, now) }
     }
 
     pub(crate) fn enqueue(&mut self, now: Instant, pending: Pending, not_before: Option<Instant>) -> Ticket {
@@ -132,11 +159,8 @@ impl Engine {
 
     /// The next request that may start now.
     pub(crate) fn next_start(&mut self, now: Instant) -> Option<Started> {
-        use comity_core::limits::all::Claim;
-        while let Some(attempt) = self.schedule.next(now) {
-            let claim =
-                Claim { members: attempt.route.members(), cost: attempt.cost, asked: attempt.asked, due: attempt.due };
-            match self.memory.claim(now, &claim) {
+        while let Some((attempt, answer)) = self.store.next_answer(&mut self.memory, &mut self.schedule, now) {
+            match answer {
                 Err(wait) => {
                     let host = host_of(attempt.route.members());
                     if self.memory.notice(host) {
@@ -153,8 +177,7 @@ impl Engine {
                         request.attempted.attempts += 1;
                         return Some(Started { owner, request, route, grant, waited_for: attempt.waited_for });
                     }
-                    let effects = self.memory.release(now, attempt.route.members(), &grant);
-                    self.schedule.effects(attempt.route.members(), effects);
+                    self.release(now, attempt.route.members(), &grant);
                 }
             }
         }

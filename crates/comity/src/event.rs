@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use comity_core::time::Instant;
 use tokio::sync::broadcast;
 
 use crate::error::Delay;
@@ -78,8 +77,4 @@ impl Events {
             }
         }
     }
-}
-
-pub(crate) fn since_start(at: Instant) -> Duration {
-    at.since(Instant::ZERO)
 }

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use comity_core::limits::all;
-use comity_core::limits::{Part, Wait};
+use comity_core::limits::{Part, Wait, all};
 use comity_core::schedule::{Ticket, Verdict, verdict};
 use comity_core::time::Instant;
-use comity_store::{Memory, Store};
-use parking_lot::{Mutex, MutexGuard};
+use comity_store::{Lesson, Memory, Shared};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::{Notify, broadcast, oneshot};
 
 use crate::answer::Answer;
@@ -17,6 +16,7 @@ use crate::counted;
 use crate::engine::{Engine, Owner, Pending, Started};
 use crate::error::Delay;
 use crate::event::Event;
+use crate::keeping::Keeping;
 use crate::line::InLine;
 use crate::permit::{Begin, Held, Permit, Settled, Waiting};
 use crate::profile::Profile;
@@ -27,6 +27,8 @@ pub(crate) struct Inner {
     pub(crate) clock: Clock,
     pub(crate) profile: Profile,
     pub(crate) changed: Arc<Notify>,
+    /// There is news from the shared store, for those that wait for it without a task.
+    pub(crate) heard: Condvar,
     /// When the driver will look again, in nanoseconds of the clock; it is woken only for something earlier.
     pub(crate) planned: AtomicU64,
     pub(crate) driven: AtomicBool,
@@ -37,12 +39,34 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
-    pub(crate) fn new(memory: Memory, profile: Profile) -> Self {
+    /// What keeps a pace in this process alone.
+    pub(crate) fn local(memory: Memory, profile: Profile) -> Arc<Self> {
+        Arc::new(Self::with(memory, Keeping::default(), Clock::start(), profile))
+    }
+
+    /// What keeps a pace with all who share a store.
+    pub(crate) fn sharing(memory: Memory, shared: Box<dyn Shared>, profile: Profile) -> Arc<Self> {
+        let clock = Clock::of_store(shared.clock());
+        let inner = Arc::new(Self::with(memory, Keeping::sharing(shared), clock, profile));
+        let told = Arc::downgrade(&inner);
+        if let Some(shared) = inner.engine.lock().store.shared() {
+            shared.on_news(Arc::new(move || {
+                if let Some(inner) = told.upgrade() {
+                    inner.changed.notify_one();
+                    inner.heard.notify_all();
+                }
+            }));
+        }
+        inner
+    }
+
+    fn with(memory: Memory, store: Keeping, clock: Clock, profile: Profile) -> Self {
         Self {
-            engine: Mutex::new(Engine::new(memory)),
-            clock: Clock::start(),
+            engine: Mutex::new(Engine::new(memory, store)),
+            clock,
             profile,
             changed: Arc::new(Notify::new()),
+            heard: Condvar::new(),
             planned: AtomicU64::new(u64::MAX),
             driven: AtomicBool::new(false),
             has_line: AtomicBool::new(false),
@@ -63,9 +87,20 @@ impl Inner {
         self.engine.lock()
     }
 
+    /// Waits for the answer to a claim that a store gives late, within that store's deadline; the lock is free meanwhile.
+    pub(crate) fn answer_of(&self, engine: &mut MutexGuard<'_, Engine>, claim: u64) -> Result<all::Grant, Wait> {
+        loop {
+            engine.hear(self.clock.now());
+            if let Some(answer) = engine.store.told(claim) {
+                return answer;
+            }
+            self.heard.wait_for(engine, LOOK_AGAIN);
+        }
+    }
+
     pub(crate) fn begin(&self, held: &mut Held) -> Begin {
         let now = self.clock.now();
-        let begin = self.engine.lock().memory.begin(now, held.route.members(), &mut held.grant);
+        let begin = self.engine.lock().begin(now, held.route.members(), &mut held.grant);
         match begin {
             all::Begin::TooLate => {
                 counted::too_late();
@@ -79,8 +114,7 @@ impl Inner {
     pub(crate) fn release(self: &Arc<Self>, held: &Held) {
         let now = self.clock.now();
         let mut engine = self.engine.lock();
-        let effects = engine.memory.release(now, held.route.members(), &held.grant);
-        engine.schedule.effects(held.route.members(), effects);
+        engine.release(now, held.route.members(), &held.grant);
         self.pump(engine, now);
     }
 
@@ -109,8 +143,7 @@ impl Inner {
         let mut engine = self.engine.lock();
         let ticket = match held {
             Some(held) => {
-                let effects = engine.memory.release(now, held.route.members(), &held.grant);
-                engine.schedule.effects(held.route.members(), effects);
+                engine.release(now, held.route.members(), &held.grant);
                 let mut request = held.request;
                 request.attempted.attempts = request.attempted.attempts.saturating_sub(1);
                 let owner = Owner::Future(sender);
@@ -132,8 +165,7 @@ impl Inner {
     pub(crate) fn again_in_line(self: &Arc<Self>, held: Held) -> InLine {
         let now = self.clock.now();
         let mut engine = self.engine.lock();
-        let effects = engine.memory.release(now, held.route.members(), &held.grant);
-        engine.schedule.effects(held.route.members(), effects);
+        engine.release(now, held.route.members(), &held.grant);
         let mut request = held.request;
         request.attempted.attempts = request.attempted.attempts.saturating_sub(1);
         let owner = Owner::Line(held.tag.unwrap_or_default());
@@ -151,8 +183,7 @@ impl Inner {
         let signal = answer.signal(engine.reading(members, taught.scope), clock::wall);
         let latency = answer.measured().or_else(|| answer.is_response().then(|| now.since(held.grant.start)));
         // A refusal teaches before the refused request gives up its place (T8).
-        let learned = engine.memory.learn(now, members, &held.grant, &signal, latency);
-        engine.schedule.effects(members, learned);
+        engine.learn(now, members, &Lesson { grant: &held.grant, signal: &signal, latency });
         let nothing_to_retry =
             signal.authoritative.refusal.is_none() && held.request.replay.retries.is_none() && signal.status.is_some();
         let decided = if nothing_to_retry {
@@ -161,8 +192,7 @@ impl Inner {
             verdict(&engine.retry_limits(members, taught.scope), &signal, held.request.replay, held.request.attempted)
         };
         if !hold || matches!(decided, Verdict::Retry { .. }) {
-            let effects = engine.memory.release(now, members, &held.grant);
-            engine.schedule.effects(members, effects);
+            engine.release(now, members, &held.grant);
         }
         self.settled_event(&engine, now, held, answer, &signal);
         let settled = match decided {
@@ -208,7 +238,7 @@ impl Inner {
             started.push(start);
         }
         self.tell_first_delays(&mut engine, now);
-        let deadline = engine.schedule.deadline();
+        let deadline = engine.deadline(now);
         drop(engine);
         if deadline.is_some_and(|at| at.as_nanos() < self.planned.load(Ordering::Acquire)) {
             self.changed.notify_one();
@@ -245,5 +275,7 @@ impl Drop for Inner {
     }
 }
 
+/// How long a late answer is waited for before news is asked for anyway.
+const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(5);
 /// Events a slow reader may be behind.
 const EVENTS_KEPT: usize = 1024;

@@ -22,7 +22,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 //! ```
 //!
-//! The constructor says what the rate covers: [`Builder::local`] is this process alone.
+//! The constructor says what the rate covers: [`Builder::local`] is this process alone, [`Builder::shared`] all who share a
+//! store.
 //!
 //! A client needs none of that by hand: the modules `tower` (feature `tower`) and `reqwest` (feature `reqwest`) wrap one.
 //!
@@ -58,6 +59,7 @@ mod error;
 mod event;
 mod explain;
 mod inner;
+mod keeping;
 mod line;
 mod pacer;
 mod permit;
@@ -73,11 +75,13 @@ pub mod tower;
 pub use answer::Answer;
 pub use ask::{Ask, RequestKind};
 pub use builder::Builder;
+pub use comity_core::limits::all::Origin;
 pub use comity_core::limits::{Because, Limits, Partial, Source, Window, read_rate, read_span};
 pub use comity_core::policy::{AimdSettings, Policy};
 pub use comity_core::schedule::{GiveUp, Replay};
 pub use comity_core::scope::{Pattern, Rules, RulesBuilder, Target};
 pub use comity_core::signal::{NoAnswer, Reading, Signal, crawl_delay, request_rate};
+pub use comity_store::{OnFailure, Standing};
 pub use error::{AcquireError, Delay};
 pub use event::{Event, EventKind, Events};
 pub use explain::{Explanation, HostState, Outlook, ScopeState};

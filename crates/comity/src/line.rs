@@ -109,7 +109,7 @@ impl Line {
             let mut engine = inner.engine();
             let start = engine.next_start(now);
             inner.tell_first_delays(&mut engine, now);
-            let Some(start) = start else { return Err(engine.schedule.deadline()) };
+            let Some(start) = start else { return Err(engine.deadline(now)) };
             drop(engine);
             if let Some(ours) = inner.hand_over(start) {
                 return Ok(ours);

@@ -5,12 +5,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use comity_core::limits::all::Cells;
-use comity_core::limits::{Because, Limits, Partial, ScopeId, Source, Wait};
+use comity_core::limits::{Because, Limits, Partial, Route, ScopeId, Source, Wait};
 use comity_core::policy::Policy;
 use comity_core::schedule::Attempted;
 use comity_core::scope::Rules;
 use comity_core::time::Instant;
-use comity_store::{MemorySettings, OwnLimits, RouteError};
+use comity_store::{MemorySettings, OwnLimits, RouteError, Shared, Standing};
+use parking_lot::MutexGuard;
 use tokio::sync::oneshot;
 use tracing::Instrument as _;
 use url::Url;
@@ -21,6 +22,7 @@ use crate::engine::{Engine, Owner, Pending, Request, host_of};
 use crate::error::{AcquireError, Delay};
 use crate::event::Events;
 use crate::inner::Inner;
+use crate::keeping::Outside;
 use crate::line::Line;
 use crate::permit::{Held, Permit, Waiting};
 use crate::profile::Profile;
@@ -37,6 +39,12 @@ impl Pacer {
     /// A pacer for this process alone, with what a profile says of every host.
     pub fn local(profile: Profile) -> Self {
         Self::builder(profile).local()
+    }
+
+    /// A pacer that keeps one pace with all who share a store: `comity_machine::Machine` for the processes of a machine,
+    /// `comity_redis::Redis` for many machines.
+    pub fn shared(profile: Profile, store: impl Shared + 'static) -> Self {
+        Self::builder(profile).shared(store)
     }
 
     /// Starts from a profile.
@@ -84,7 +92,11 @@ impl Pacer {
             Err(RouteError::Host(error)) => return Err(AcquireError::host(ask.url, &error)),
             Err(RouteError::Full(wait)) => return Ok(Err(engine.delay(now, &wait))),
         };
-        match engine.try_start(now, &route, ask.cost) {
+        let started = match engine.try_start(now, &route, ask.cost) {
+            Outside::Answered(answer) => answer,
+            Outside::Later(claim) => self.inner.answer_of(&mut engine, claim),
+        };
+        match started {
             Ok(grant) => {
                 let place = ask.place.unwrap_or_else(|| engine.place());
                 drop(engine);
@@ -131,7 +143,8 @@ impl Pacer {
         }
         if let Some(scope) = engine.memory.find_host(&target) {
             let before = engine.memory.cell(scope).crawl_delay();
-            engine.memory.cell_mut(scope).set_crawl_delay(delay);
+            let Engine { memory, store, .. } = &mut *engine;
+            store.declare(memory, now, scope, delay);
             // A longer delay is met when those that wait are asked; a shorter one may let them go sooner.
             if delay < before {
                 engine.schedule.wake_scope(scope);
@@ -161,11 +174,16 @@ impl Pacer {
     fn forget_where(&self, which: impl FnOnce(&Engine) -> Vec<ScopeId>) {
         let now = self.inner.clock.now();
         let mut engine = self.inner.engine.lock();
-        for scope in which(&engine) {
-            engine.memory.cell_mut(scope).forget();
-        }
+        let scopes = which(&engine);
+        let Engine { memory, store, .. } = &mut *engine;
+        store.forget(memory, now, &scopes);
         engine.schedule.wake_all();
         self.inner.pump(engine, now);
+    }
+
+    /// How it stands between this pacer and the store it shares; `None` for a pacer of this process alone.
+    pub fn standing(&self) -> Option<Standing> {
+        self.inner.engine.lock().store.standing()
     }
 
     /// A subscription to what happens to requests (T12).
@@ -214,37 +232,55 @@ impl Pacer {
             Err(RouteError::Host(error)) => return Err(AcquireError::host(ask.url, &error)),
             Err(RouteError::Full(wait)) => return Ok(Start::Full(wait.until)),
         };
-        let place = ask.place.unwrap_or_else(|| engine.place());
         let start = match ask.after {
             // It waits for an instant of its own, whatever the host says.
             Some(span) if !span.is_zero() => {
                 Err(Wait { until: now.after(span), scope: route.members()[0].scope, because: Because::Order })
             }
-            _ => engine.try_start(now, &route, ask.cost),
+            // A shared store may answer late: the request asks it from its place in the queue.
+            _ if engine.store.is_shared() => return Ok(Start::Waiting(self.wait(engine, now, ask, route, None))),
+            _ => match engine.try_start(now, &route, ask.cost) {
+                Outside::Answered(answer) => answer,
+                Outside::Later(_) => unreachable!("a memory answers at once"),
+            },
         };
         match start {
             Ok(grant) => {
+                let place = ask.place.unwrap_or_else(|| engine.place());
                 drop(engine);
                 let held = Held { route, grant, request: request(ask, place, now, 1), tag: None, waited_for: None };
                 inner.sent(&held);
                 Ok(Start::Now(Permit::new(Arc::clone(inner), Some(held))))
             }
-            Err(wait) => {
-                let request = request(ask, place, now, 0);
-                let not_before = ask.after.map(|span| now.after(span));
-                let host = host_of(route.members());
-                if engine.memory.notice(host) {
-                    engine.first_delays.push((host, place, wait));
-                }
-                inner.tell_first_delays(&mut engine, now);
-                inner.queued_event(&engine, now, &route, place, &wait);
-                let (sender, receiver) = oneshot::channel();
-                let ticket = engine.enqueue(now, Pending { owner: Owner::Future(sender), request, route }, not_before);
-                inner.ensure_driver();
-                inner.pump(engine, now);
-                Ok(Start::Waiting(Waiting::new(Arc::clone(inner), Some(ticket), receiver, ask.queue_timeout)))
-            }
+            Err(wait) => Ok(Start::Waiting(self.wait(engine, now, ask, route, Some(wait)))),
         }
+    }
+
+    /// Puts a request in its queue; `wait` is why it cannot start at once, where that is known.
+    fn wait(
+        &self,
+        mut engine: MutexGuard<'_, Engine>,
+        now: Instant,
+        ask: &Ask<'_>,
+        route: Route,
+        wait: Option<Wait>,
+    ) -> Waiting {
+        let inner = &self.inner;
+        let place = ask.place.unwrap_or_else(|| engine.place());
+        if let Some(wait) = wait {
+            let host = host_of(route.members());
+            if engine.memory.notice(host) {
+                engine.first_delays.push((host, place, wait));
+            }
+            inner.tell_first_delays(&mut engine, now);
+            inner.queued_event(&engine, now, &route, place, &wait);
+        }
+        let (sender, receiver) = oneshot::channel();
+        let pending = Pending { owner: Owner::Future(sender), request: request(ask, place, now, 0), route };
+        let ticket = engine.enqueue(now, pending, ask.after.map(|span| now.after(span)));
+        inner.ensure_driver();
+        inner.pump(engine, now);
+        Waiting::new(Arc::clone(inner), Some(ticket), receiver, ask.queue_timeout)
     }
 }
 

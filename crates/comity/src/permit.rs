@@ -6,10 +6,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use comity_core::limits::all::Grant;
+use comity_core::limits::all::{Grant, Origin};
 use comity_core::limits::{Route, Wait};
 use comity_core::schedule::{GiveUp, Ticket};
-use comity_core::time::Instant;
 use tokio::sync::oneshot;
 
 use crate::answer::Answer;
@@ -92,7 +91,7 @@ impl Permit {
 
     /// When the request was let start, as the time since the pacer was made.
     pub fn started(&self) -> Duration {
-        self.held.as_ref().map_or(Duration::ZERO, |held| held.grant.start.since(Instant::ZERO))
+        self.held.as_ref().map_or(Duration::ZERO, |held| self.inner.clock().since_start(held.grant.start))
     }
 
     /// How long the request waited before this start.
@@ -103,6 +102,11 @@ impl Permit {
     /// What it waited for, where it waited.
     pub fn waited_for(&self) -> Option<crate::error::Delay> {
         Some(self.inner.in_words(self.held.as_ref()?.waited_for.as_deref()?))
+    }
+
+    /// Who else this start's pace was kept with: nobody, all who share a store, or nobody because the store was out of reach.
+    pub fn origin(&self) -> Origin {
+        self.held.as_ref().map_or(Origin::Local, |held| held.grant.from)
     }
 
     /// Which attempt this is, from 1.

@@ -10,7 +10,7 @@ use comity_store::Store;
 use crate::answer::Answer;
 use crate::counted;
 use crate::engine::{Engine, host_of};
-use crate::event::{Event, EventKind, Events, since_start};
+use crate::event::{Event, EventKind, Events};
 use crate::inner::Inner;
 use crate::permit::Held;
 
@@ -46,7 +46,7 @@ impl Inner {
 
     fn emit(&self, now: Instant, host: &str, place: u64, kind: EventKind) {
         if self.is_watched() {
-            let _ = self.events.send(Event { at: since_start(now), host: host.to_owned(), place, kind });
+            let _ = self.events.send(Event { at: self.clock.since_start(now), host: host.to_owned(), place, kind });
         }
     }
 

@@ -72,6 +72,8 @@ pub struct Attempt {
     pub route: Route,
     /// What it costs.
     pub cost: u32,
+    /// Requests that wait in its queue, itself included.
+    pub waiting: u32,
     /// When it came to its queue.
     pub asked: Instant,
     /// When it was due: what the timer that woke it was set for, or now.
@@ -230,6 +232,7 @@ impl Schedule {
                 ticket: *ticket,
                 route: queue.route.clone(),
                 cost: waiter.cost,
+                waiting: u32::try_from(queue.waiting.len()).unwrap_or(u32::MAX),
                 asked: waiter.asked,
                 due: queue.woken_by.and_then(|woken| woken.due).unwrap_or(now),
                 waited_for: queue.wait,

@@ -4,6 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test says so by failing")]
 
+mod distant;
 mod learning;
 #[cfg(feature = "metrics")]
 mod measure;
