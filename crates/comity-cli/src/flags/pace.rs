@@ -91,6 +91,8 @@ pub(crate) struct Pace {
     pub(crate) presets: bool,
     /// Whether loopback hosts are paced.
     pub(crate) pace_loopback: bool,
+    /// Where the configuration says that the pace is shared.
+    pub(crate) shared: Option<String>,
     /// The least time between two fetches of one URL, by pattern.
     pub(crate) min_refetch_age: Vec<(Pattern, Duration)>,
     /// The longest Crawl-delay that is obeyed, where the configuration says so.
@@ -132,6 +134,7 @@ impl PaceFlags {
             builder,
             presets,
             pace_loopback: config.pace_loopback.unwrap_or_default(),
+            shared: config.shared,
             min_refetch_age,
             crawl_delay_limit: config.template.crawl_delay_limit,
             warnings: config.warnings,

@@ -42,6 +42,8 @@ pub struct Config {
     pub pace_loopback: Option<bool>,
     /// Whether published limits hold.
     pub presets: Option<bool>,
+    /// With whom the pace is shared, as `comity fetch --shared` takes it. A library's pacer is told by its constructor.
+    pub shared: Option<String>,
     /// Every host by itself.
     pub template: Partial,
     /// Hosts, groups and parts of them.
@@ -86,6 +88,7 @@ struct File {
     profile: Option<String>,
     pace_loopback: Option<bool>,
     presets: Option<bool>,
+    shared: Option<String>,
     #[serde(default)]
     default: Entry,
     #[serde(default)]
@@ -112,6 +115,7 @@ impl Config {
             profile,
             pace_loopback: file.pace_loopback,
             presets: file.presets,
+            shared: file.shared,
             template: file.default.partial(" in [default]", Source::Person("[default]".into()))?,
             ..Self::default()
         };

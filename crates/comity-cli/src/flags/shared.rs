@@ -1,0 +1,129 @@
+//! Flags about who shares the pace.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use comity::{Builder, OnFailure, Pacer};
+use comity_machine::Machine;
+use comity_redis::Redis;
+use comity_store::{Readable, StoreError};
+
+use crate::exit::Usage;
+
+/// With whom the pace is shared.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Sharing")]
+pub(crate) struct SharedFlags {
+    /// With whom the pace is shared: machine, none, a file, redis://… or rediss://… [default: machine]
+    ///
+    /// machine is every comity of this user on this machine. A file of your choice (with a slash in it) is shared by all
+    /// who name it: several users, several containers. redis://[USER:PASSWORD@]HOST[:PORT][/DB] is one pace for many
+    /// machines, rediss:// the same over TLS. none paces this process alone: six of them ask six times as often. Without
+    /// this flag the environment's COMITY_SHARED says it, else `shared` in the configuration; a password is safest there.
+    #[arg(long, value_name = "WHERE", value_parser = place)]
+    shared: Option<Place>,
+
+    /// While the shared store is out of reach: share, pause or local [default: share]
+    ///
+    /// share goes on with this process's part of every limit, for as many as last shared it; pause starts nothing until
+    /// it is back; local goes on as if alone, so that hosts may be asked more often than was promised.
+    #[arg(long, value_name = "WHAT", value_parser = on_failure)]
+    shared_failure: Option<OnFailure>,
+}
+
+/// Where a pace is shared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Nowhere: this process alone.
+    None,
+    /// Among this user's processes of this machine.
+    Machine,
+    /// In this file.
+    File(PathBuf),
+    /// On this server.
+    Redis(String),
+}
+
+impl SharedFlags {
+    /// Where the pace is shared, from the flag, else the environment's `COMITY_SHARED`, else the configuration.
+    pub(crate) fn place(&self, environment: Option<OsString>, configured: Option<&str>) -> Result<Place> {
+        if let Some(place) = &self.shared {
+            return Ok(place.clone());
+        }
+        if let Some(named) = environment.filter(|named| !named.is_empty()) {
+            let named = named.to_str().ok_or_else(|| Usage("COMITY_SHARED is no text".to_owned()))?;
+            return Ok(place(named).map_err(|error| Usage(format!("COMITY_SHARED: {error}")))?);
+        }
+        match configured {
+            Some(named) => Ok(place(named).map_err(|error| Usage(format!("`shared` in the configuration: {error}")))?),
+            None => Ok(Place::Machine),
+        }
+    }
+
+    /// A pacer that shares there.
+    pub(crate) fn pacer(&self, place: &Place, builder: &Builder) -> Result<Pacer> {
+        let on_failure = self.shared_failure.unwrap_or_default();
+        Ok(match place {
+            Place::None => builder.local(),
+            Place::Machine | Place::File(_) => {
+                let settings = comity_machine::Settings { on_failure, ..comity_machine::Settings::default() };
+                builder.shared(Machine::open(&file(place)?, settings).map_err(wrong)?)
+            }
+            Place::Redis(url) => {
+                let settings = comity_redis::Settings { on_failure, ..comity_redis::Settings::default() };
+                builder.shared(Redis::open(url, settings).map_err(wrong)?)
+            }
+        })
+    }
+
+    /// The store there, to look at.
+    pub(crate) fn look(place: &Place) -> Result<Box<dyn Readable>> {
+        Ok(match place {
+            Place::None => return Err(Usage("nothing is shared with `none`: there is nothing to look at".into()).into()),
+            Place::Machine | Place::File(_) => Box::new(Machine::look(&file(place)?).map_err(wrong)?),
+            Place::Redis(url) => Box::new(Redis::look(url).map_err(wrong)?),
+        })
+    }
+}
+
+fn file(place: &Place) -> Result<PathBuf> {
+    match place {
+        Place::File(path) => Ok(path.clone()),
+        _ => comity_machine::default_path().map_err(wrong),
+    }
+}
+
+/// What was asked for is wrong, or the store does not answer: both say what can be done instead.
+fn wrong(error: StoreError) -> anyhow::Error {
+    match error {
+        StoreError::Unusable(text) => Usage(format!("the pace cannot be shared there: {text}")).into(),
+        StoreError::OutOfReach(text) => anyhow::anyhow!("the shared store does not answer: {text}"),
+    }
+}
+
+fn place(text: &str) -> Result<Place, String> {
+    match text {
+        "none" => Ok(Place::None),
+        "machine" => Ok(Place::Machine),
+        _ if ["redis://", "rediss://", "redis+unix://", "unix://"].iter().any(|scheme| text.starts_with(scheme)) => {
+            Ok(Place::Redis(text.to_owned()))
+        }
+        _ if text.contains("://") => {
+            let scheme = text.split("://").next().unwrap_or_default();
+            Err(format!("`{scheme}://` is no store; allowed are redis:// and rediss://, a file, machine and none"))
+        }
+        _ if text.contains(['/', std::path::MAIN_SEPARATOR]) => Ok(Place::File(text.into())),
+        _ => Err(format!(
+            "`{text}` is no place to share; allowed are machine, none, a file with a slash in it (./{text}), redis:// and rediss://"
+        )),
+    }
+}
+
+fn on_failure(text: &str) -> Result<OnFailure, String> {
+    [OnFailure::Share, OnFailure::Pause, OnFailure::Local]
+        .into_iter()
+        .find(|what| what.name() == text)
+        .ok_or_else(|| format!("`{text}` is not known; allowed are share, pause and local"))
+}
