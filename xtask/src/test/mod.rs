@@ -91,7 +91,8 @@ fn clippy(workspace: &Workspace) -> anyhow::Result<Outcome> {
 fn tests(workspace: &Workspace) -> anyhow::Result<Outcome> {
     let mut cargo = workspace.cargo();
     cargo.args(["test", "--workspace", "--all-features", "--locked"]);
-    run_command(cargo.env(tools::PYTHON, tools::python(workspace)?))?;
+    cargo.env(tools::PYTHON, tools::python(workspace)?).env(tools::NODE_MODULES, tools::node_modules_folder(workspace));
+    run_command(&mut cargo)?;
     Ok(Outcome::Passed)
 }
 

@@ -1,8 +1,9 @@
-//! What the tests need beside Rust: a Python that has `warcio`, to read what we write with other eyes.
+//! What the tests need beside Rust: real servers, real clocks to lie with, and other people's programs to read, and be
+//! judged, with other eyes.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::{env, path::Path};
+use std::{env, fs, path::Path};
 
 use anyhow::{Context, ensure};
 
@@ -11,9 +12,66 @@ use crate::workspace::{Workspace, run};
 
 /// The environment variable that tells tests which Python has `warcio`.
 pub(super) const PYTHON: &str = "COMITY_PYTHON";
+/// The environment variable that tells tests where the packages of `examples/audit/package.json` are.
+pub(super) const NODE_MODULES: &str = "COMITY_NODE_MODULES";
+
+/// A program that tests run, how to see that it is there, and the Debian packages that bring it.
+struct Tool {
+    probe: &'static [&'static str],
+    packages: &'static [&'static str],
+}
+
+const TOOLS: &[Tool] = &[
+    Tool { probe: &["redis-server", "--version"], packages: &["redis-server"] },
+    Tool { probe: &["faketime", "--version"], packages: &["faketime"] },
+    Tool { probe: &["node", "--version"], packages: &["nodejs", "npm"] },
+    Tool { probe: &["npm", "--version"], packages: &["npm"] },
+];
+
+/// Sees to it that all of it is there.
+pub(super) fn check(workspace: &Workspace) -> anyhow::Result<Outcome> {
+    let missing: Vec<&str> =
+        TOOLS.iter().filter(|tool| !tool.works()).flat_map(|tool| tool.packages).copied().collect();
+    if !missing.is_empty() {
+        install(workspace, &missing)?;
+    }
+    node_modules(workspace)?;
+    warcio(workspace)
+}
+
+impl Tool {
+    fn works(&self) -> bool {
+        works(Command::new(self.probe[0]).args(&self.probe[1..]))
+    }
+}
+
+/// Where the packages of `examples/audit` are installed.
+pub(super) fn node_modules_folder(workspace: &Workspace) -> PathBuf {
+    workspace.metadata.target_directory.join("node/node_modules").into()
+}
+
+/// Installs the packages of `examples/audit` as its lock file names them, unless that was done.
+fn node_modules(workspace: &Workspace) -> anyhow::Result<()> {
+    let folder = workspace.metadata.target_directory.join("node").into_std_path_buf();
+    let from = workspace.root.join("examples/audit");
+    let lock = fs::read(from.join("package-lock.json"))?;
+    let done = folder.join("node_modules/.installed");
+    if fs::read(&done).is_ok_and(|installed| installed == lock) {
+        return Ok(());
+    }
+    fs::create_dir_all(&folder)?;
+    for name in ["package.json", "package-lock.json"] {
+        fs::copy(from.join(name), folder.join(name))?;
+    }
+    let mut npm = workspace.command("npm");
+    npm.args(["ci", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix"]).arg(&folder);
+    run(&mut npm).context("tests need the packages of examples/audit/package.json")?;
+    fs::write(done, lock)?;
+    Ok(())
+}
 
 /// Sees to it that there is a Python with `warcio`, in `target/python` where the system's has none.
-pub(super) fn check(workspace: &Workspace) -> anyhow::Result<Outcome> {
+fn warcio(workspace: &Workspace) -> anyhow::Result<Outcome> {
     if candidates(workspace).iter().any(|python| has_warcio(python)) {
         return Ok(Outcome::Passed);
     }
