@@ -1,0 +1,95 @@
+//! The ground workers meet on, and what it says of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use comity_audit::arrivals::Gaps;
+use comity_audit::control::control_run;
+use comity_audit::far_end::{Arrival, FarEnd, Host, World};
+
+/// The host that workers ask. It resolves nowhere; only the far end plays it.
+pub(crate) const HOST: &str = "shop.example";
+
+/// A far end, and a perfect client beside it that measures the machine's own unrest.
+pub(crate) struct Ground {
+    pub(crate) far_end: FarEnd,
+    control: Option<JoinHandle<Duration>>,
+    done: Arc<AtomicBool>,
+}
+
+impl Ground {
+    pub(crate) fn new() -> Self {
+        Self::with(World::new().default_host(Host::new()))
+    }
+
+    pub(crate) fn with(world: World) -> Self {
+        let done = Arc::new(AtomicBool::new(false));
+        let stop = Arc::clone(&done);
+        let control = std::thread::spawn(move || {
+            let far_end = FarEnd::start(World::new().default_host(Host::new())).unwrap();
+            let mut worst = Duration::ZERO;
+            while !stop.load(Ordering::Relaxed) {
+                far_end.clear();
+                control_run(&far_end, "control.example", CONTROL, 10).unwrap();
+                let gaps = Gaps::of(&far_end.times("control.example"));
+                worst = worst.max(CONTROL.saturating_sub(gaps.least().unwrap_or(CONTROL)));
+            }
+            worst
+        });
+        Self { far_end: FarEnd::start(world).unwrap(), control: Some(control), done }
+    }
+
+    /// How much shorter than its spacing a perfect client's shortest gap was meanwhile. The control ends with it.
+    pub(crate) fn jitter(&mut self) -> Duration {
+        self.done.store(true, Ordering::Relaxed);
+        self.control.take().map(|control| control.join().unwrap()).unwrap_or_default()
+    }
+
+    /// What arrived at a host, in order.
+    pub(crate) fn arrivals(&self, host: &str) -> Vec<Arrival> {
+        let mut arrivals: Vec<_> = self.far_end.arrivals().into_iter().filter(|a| a.host == host).collect();
+        arrivals.sort_by_key(|arrival| arrival.at);
+        arrivals
+    }
+
+    pub(crate) fn gaps(&self, host: &str) -> Gaps {
+        Gaps::of(&self.far_end.times(host))
+    }
+
+    /// Arrivals by worker.
+    pub(crate) fn by_worker(&self, host: &str) -> BTreeMap<usize, usize> {
+        let mut counts = BTreeMap::new();
+        for arrival in self.arrivals(host) {
+            *counts.entry(worker_of(&arrival).unwrap()).or_default() += 1;
+        }
+        counts
+    }
+}
+
+impl Drop for Ground {
+    fn drop(&mut self) {
+        self.done.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Whose request it is, by its path.
+pub(crate) fn worker_of(arrival: &Arrival) -> Option<usize> {
+    arrival.target().rsplit_once("/w")?.1.split('/').next()?.parse().ok()
+}
+
+/// No gap may be shorter than the interval by more than the machine's own jitter and what timers are off by.
+pub(crate) fn held(gaps: &Gaps, interval: Duration, jitter: Duration) -> Result<(), String> {
+    let least = interval.saturating_sub(jitter + TIMERS);
+    let short = gaps.below(least);
+    if short == 0 {
+        return Ok(());
+    }
+    Err(format!("{short} of {} gaps are shorter than {least:?} (interval {interval:?}, jitter {jitter:?}); the least is {:?}", gaps.count(), gaps.least()))
+}
+
+const CONTROL: Duration = Duration::from_millis(20);
+/// A timer of one millisecond on a machine whose every core is busy.
+const TIMERS: Duration = Duration::from_millis(5);
