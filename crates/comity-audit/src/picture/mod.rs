@@ -1,0 +1,1 @@
+//! What arrived, drawn.
