@@ -26,8 +26,10 @@
 //! # }
 //! ```
 
+pub mod access_log;
 pub mod arrivals;
 mod clock;
 pub mod control;
 pub mod far_end;
+pub mod picture;
 pub mod town;
