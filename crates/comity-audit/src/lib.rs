@@ -5,6 +5,7 @@
 //!
 //! - [`far_end`]: one listener that plays any number of hosts, each with limits it does not tell of, and logs arrivals.
 //! - [`arrivals`]: gaps, rates and windows of a log.
+//! - [`audit`]: a program judged as N real processes, beside clients whose pace is known.
 //! - [`control`]: a perfect client, to learn how much of what the far end sees is the machine's own unrest.
 //! - [`town`]: the small town of hosts that `comity demo` visits.
 //!
@@ -27,7 +28,11 @@
 //! ```
 
 pub mod arrivals;
+pub mod audit;
 mod clock;
 pub mod control;
 pub mod far_end;
+mod stop;
 pub mod town;
+
+pub use stop::Stop;

@@ -1,0 +1,192 @@
+//! The report as people read it: a row for each host of each arm, the controls as rows too, and what else there is to
+//! say under it.
+
+use std::fmt;
+
+use super::law::Measure;
+use super::report::{Arm, Control, ControlKind, ProcessReport, Report, Verdict};
+use super::unit::words;
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Passes => "passes",
+            Self::Fails => "fails",
+            Self::Void => "void",
+        })
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "Promised: {}.", self.promised())?;
+        let rows = self.rows();
+        let width = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or_default();
+        writeln!(
+            f,
+            "\n{:width$} {:>7} {:>8} {:>9} {:>9} {:>10} {:>7} {:>6}  verdict",
+            "", "workers", "requests", "least gap", "minimum", "under it", "rate/s", "×"
+        )?;
+        for row in &rows {
+            let Measure { arrivals, least_gap, minimum, short_gaps, gaps, per_second, over_promised, .. } = row.measure;
+            let number = |number: &Option<f64>| number.map_or_else(|| "-".to_owned(), |number| format!("{number:.2}"));
+            writeln!(
+                f,
+                "{:width$} {:>7} {arrivals:>8} {:>9} {:>9} {:>10} {:>7} {:>6}  {}",
+                row.name,
+                row.workers,
+                least_gap.map_or_else(|| "-".to_owned(), words),
+                words(*minimum),
+                format!("{short_gaps} of {gaps}"),
+                number(per_second),
+                number(over_promised),
+                row.verdict,
+            )?;
+        }
+        if self.promise.burst > 1 {
+            let burst = self.promise.burst;
+            writeln!(f, "\nA gap is the time from an arrival to the {burst}th after it; the rate leaves {burst} out.")?;
+        }
+        for arm in &self.arms {
+            arm.say(f)?;
+        }
+        writeln!(f, "\nVerdict: {}", self.verdict)?;
+        self.why.iter().try_for_each(|why| writeln!(f, "  {why}"))
+    }
+}
+
+impl Report {
+    fn promised(&self) -> String {
+        let mut text = format!("one arrival every {} at each host", words(self.interval));
+        if self.crawl_delay.is_some_and(|delay| delay == self.interval) {
+            text.push_str(" (the Crawl-delay of its robots.txt)");
+        }
+        if self.promise.burst > 1 {
+            text.push_str(&format!(", {} at once after a rest", self.promise.burst));
+        }
+        text.push_str(&format!(
+            "; tolerance {}, and the jitter measured beside each arm",
+            words(self.promise.tolerance)
+        ));
+        if let Some(refusing) = self.refusing {
+            text.push_str(&format!("; {} for ", refusing.status));
+            text.push_str(&match (refusing.first, refusing.every) {
+                (0, every) => format!("every {every}th request"),
+                (first, 0) => format!("the first {first}"),
+                (first, every) => format!("the first {first} and every {every}th after them"),
+            });
+            if let Some(span) = refusing.retry_after {
+                text.push_str(&format!(", with Retry-After: {}", span.as_secs()));
+            }
+        }
+        text
+    }
+
+    fn rows(&self) -> Vec<Row<'_>> {
+        let mut rows: Vec<Row<'_>> =
+            self.controls.iter().filter(|control| control.beside.is_none()).map(Row::control).collect();
+        for arm in &self.arms {
+            rows.extend(arm.hosts.iter().map(|host| Row {
+                name: host.host.clone(),
+                workers: arm.workers,
+                measure: &host.measure,
+                verdict: host.verdict.to_string(),
+            }));
+            rows.extend(self.controls.iter().filter(|control| control.beside == Some(arm.workers)).map(Row::control));
+        }
+        rows
+    }
+}
+
+struct Row<'a> {
+    name: String,
+    workers: u32,
+    measure: &'a Measure,
+    verdict: String,
+}
+
+impl<'a> Row<'a> {
+    fn control(control: &'a Control) -> Self {
+        let name = match control.kind {
+            ControlKind::Alone => "  control: alone",
+            ControlKind::Unshared => "control: unshared",
+        };
+        let verdict = match (control.kind, control.as_it_must) {
+            (ControlKind::Alone, true) => "passes, as it must",
+            (ControlKind::Alone, false) => "DOES NOT PASS",
+            (ControlKind::Unshared, true) => "fails, as it must",
+            (ControlKind::Unshared, false) => "DOES NOT FAIL",
+        };
+        Self { name: name.to_owned(), workers: control.clients, measure: &control.measure, verdict: verdict.to_owned() }
+    }
+}
+
+impl Arm {
+    /// What there is to say of the arm under the table.
+    fn say(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let workers = if self.workers == 1 { "worker" } else { "workers" };
+        let (took, jitter) = (words(self.took), words(self.jitter));
+        writeln!(f, "\n{} {workers}: {} in {took}, jitter {jitter}", self.workers, self.verdict)?;
+        for why in self.why.iter().chain(&self.notes) {
+            writeln!(f, "  {why}")?;
+        }
+        let mut silent = 0;
+        for process in self.processes.iter().take(PROCESSES_SHOWN) {
+            match &process.said {
+                Some(said) => writeln!(f, "  worker {} ({}): {said}", process.worker, process.outcome())?,
+                None => silent += 1,
+            }
+        }
+        let more = self.processes.len().saturating_sub(PROCESSES_SHOWN);
+        if more > 0 {
+            writeln!(f, "  and {more} more workers")?;
+        }
+        if silent > 0 && silent < self.processes.len() {
+            writeln!(f, "  {silent} said nothing")?;
+        }
+        Ok(())
+    }
+}
+
+impl ProcessReport {
+    /// `6 arrived`, and how it ended where that was not well.
+    fn outcome(&self) -> String {
+        let ended = self.trouble().map(|trouble| format!(", {trouble}")).unwrap_or_default();
+        format!("{} arrived{ended}", self.arrivals)
+    }
+
+    /// How it ended, where that was not well.
+    pub(super) fn trouble(&self) -> Option<String> {
+        match (self.timed_out, self.exit_code, self.signal) {
+            (true, ..) => Some("ended at the time limit".to_owned()),
+            (_, Some(0), _) => None,
+            (_, Some(code), _) => Some(format!("exit code {code}")),
+            (_, None, Some(signal)) => Some(format!("ended by signal {signal}")),
+            (_, None, None) => Some("never ended".to_owned()),
+        }
+    }
+}
+
+/// What a host's measure has to say against it.
+pub(super) fn against(measure: &Measure, burst: u32, during_pauses: usize) -> Vec<String> {
+    let mut why = Vec::new();
+    if measure.short_gaps > 0 {
+        let (short, gaps, minimum) = (measure.short_gaps, measure.gaps, words(measure.minimum));
+        why.push(match burst {
+            1 => format!("{short} of {gaps} gaps are under {minimum}"),
+            _ => format!("{short} of {gaps} times, {} requests came within less than {minimum}", burst + 1),
+        });
+    }
+    if let Some(crowd) = measure.crowd {
+        let (window, promised) = (words(crowd.window), crowd.promised);
+        why.push(format!("{} requests came within {window}, where at most {promised} were promised", crowd.arrivals));
+    }
+    if during_pauses > 0 {
+        let requests = if during_pauses == 1 { "request" } else { "requests" };
+        why.push(format!("{during_pauses} {requests} came in a pause that a Retry-After had asked for"));
+    }
+    why
+}
+
+/// Processes whose own words are shown; the JSON has all.
+const PROCESSES_SHOWN: usize = 12;
