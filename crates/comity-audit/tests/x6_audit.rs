@@ -26,10 +26,15 @@ fn client(words: &str, lock: &str) -> Vec<OsString> {
     [program.into_os_string()].into_iter().chain(words.map(OsString::from)).collect()
 }
 
-/// Half of the interval is tolerated: a busy machine is not what is tested here, and what breaks the promise here breaks it
+/// Much of the interval is tolerated: a busy machine is not what is tested here, and what breaks the promise here breaks it
 /// by far more.
 fn promise() -> Promise {
     Promise { interval: INTERVAL, burst: 1, tolerance: INTERVAL * 2 / 5 }
+}
+
+/// For runs in which nothing arrives: the shortest controls.
+fn quick() -> Promise {
+    Promise::new(Duration::from_millis(10))
 }
 
 fn judge(words: &str, change: impl FnOnce(&mut Plan)) -> Judged {
@@ -49,7 +54,7 @@ impl Judged {
 
 #[test]
 fn x4_processes_that_share_a_pace_pass_whatever_their_number() {
-    let judged = judge("shared 200 LOCK", |plan| plan.arms = vec![1, 3]);
+    let judged = judge("shared 150 LOCK", |plan| plan.arms = vec![1, 3]);
     let report = &judged.report;
     assert_eq!(report.verdict, Verdict::Passes, "{}", judged.told());
     assert_eq!(report.arms.iter().map(|arm| arm.workers).collect::<Vec<_>>(), [1, 3]);
@@ -62,7 +67,7 @@ fn x4_processes_that_share_a_pace_pass_whatever_their_number() {
 
 #[test]
 fn x4_processes_that_share_nothing_fail_with_about_n_times_the_rate() {
-    let judged = judge("alone 200", |plan| (plan.arms, plan.requests) = (vec![4], 5));
+    let judged = judge("alone 150", |plan| (plan.arms, plan.requests) = (vec![4], 5));
     let report = &judged.report;
     assert_eq!(report.verdict, Verdict::Fails, "{}", judged.told());
     let host = &report.arms[0].hosts[0];
@@ -73,7 +78,7 @@ fn x4_processes_that_share_nothing_fail_with_about_n_times_the_rate() {
 
 #[test]
 fn x5_controls_stand_beside_every_arm_and_came_out_as_they_must() {
-    let judged = judge("alone 200", |plan| plan.arms = vec![1]);
+    let judged = judge("alone 150", |plan| plan.arms = vec![1]);
     let report = &judged.report;
     assert_eq!(report.verdict, Verdict::Passes, "{}", judged.told());
     let [unshared, alone] = &report.controls[..] else { panic!("{}", judged.told()) };
@@ -88,14 +93,14 @@ fn x5_controls_stand_beside_every_arm_and_came_out_as_they_must() {
 
 #[test]
 fn x5_a_run_in_which_nothing_arrived_is_void_and_says_why() {
-    let judged = judge("idle", |_| {});
+    let judged = judge("idle", |plan| plan.promise = quick());
     assert_eq!(judged.report.verdict, Verdict::Void, "{}", judged.told());
     assert!(judged.told().contains("too few to judge") && judged.told().contains("workers 0, 1"), "{}", judged.told());
 }
 
 #[test]
 fn x6_a_process_that_hangs_is_ended_at_the_limit_and_told_of() {
-    let judged = judge("hang", |plan| (plan.arms, plan.time_limit) = (vec![2], Some(Duration::from_millis(300))));
+    let judged = judge("hang", |plan| (plan.promise, plan.time_limit) = (quick(), Some(Duration::from_millis(300))));
     assert_eq!(judged.report.verdict, Verdict::Void);
     let arm = &judged.report.arms[0];
     assert!(arm.processes.iter().all(|process| process.timed_out), "{}", judged.told());
@@ -106,13 +111,13 @@ fn x6_a_process_that_hangs_is_ended_at_the_limit_and_told_of() {
 fn x6_a_pause_that_is_not_kept_is_seen_and_one_that_is_kept_is_not_held_against_anybody() {
     let retry_after = Some(Duration::from_secs(1));
     let refusing = Some(Refusing { status: 429, first: 1, every: 0, retry_after });
-    let rude = judge("rude 200 LOCK", |plan| (plan.refusing, plan.requests) = (refusing, 2));
+    let rude = judge("rude 150 LOCK", |plan| (plan.refusing, plan.requests) = (refusing, 2));
     let host = &rude.report.arms[0].hosts[0];
     assert_eq!((rude.report.verdict, host.refused), (Verdict::Fails, 1), "{}", rude.told());
     assert!(host.during_pauses >= 1 && host.measure.short_gaps == 0, "{}", rude.told());
     assert!(rude.told().contains("in a pause"), "{}", rude.told());
 
-    let patient = judge("shared 200 LOCK", |plan| (plan.refusing, plan.requests) = (refusing, 2));
+    let patient = judge("shared 150 LOCK", |plan| (plan.refusing, plan.requests) = (refusing, 2));
     assert_eq!(patient.report.verdict, Verdict::Passes, "{}", patient.told());
     assert_eq!(patient.report.arms[0].hosts[0].refused, 1);
 }
@@ -120,7 +125,7 @@ fn x6_a_pause_that_is_not_kept_is_seen_and_one_that_is_kept_is_not_held_against_
 #[test]
 fn x6_a_burst_is_allowed_where_it_was_promised() {
     let bursty = |burst| {
-        judge("burst 2 200 LOCK", move |plan| {
+        judge("burst 2 150 LOCK", move |plan| {
             (plan.arms, plan.requests) = (vec![1], 4);
             plan.promise.burst = burst;
         })
@@ -134,7 +139,7 @@ fn x6_a_burst_is_allowed_where_it_was_promised() {
 
 #[test]
 fn x6_each_of_several_hosts_is_judged_by_itself() {
-    let judged = judge("shared 200 LOCK", |plan| (plan.arms, plan.hosts, plan.requests) = (vec![2], 2, 4));
+    let judged = judge("shared 150 LOCK", |plan| (plan.arms, plan.hosts, plan.requests) = (vec![2], 2, 4));
     let hosts: Vec<_> = judged.report.arms[0].hosts.iter().map(|host| (host.host.as_str(), host.seen.len())).collect();
     assert_eq!(hosts, [("audit-2-1.example", 4), ("audit-2-2.example", 4)]);
     assert_eq!(judged.report.verdict, Verdict::Passes, "{}", judged.told());
@@ -145,14 +150,14 @@ fn x6_the_json_is_as_its_schema_says() {
     let schema: Value = serde_json::from_str(include_str!("../../../schema/audit.schema.json")).unwrap();
     let retry_after = Some(Duration::from_secs(1));
     let refusing = Some(Refusing { status: 503, first: 0, every: 4, retry_after });
-    let failing = judge("alone 200", |plan| plan.refusing = refusing);
-    let void = judge("idle", |plan| plan.crawl_delay = Some(INTERVAL));
+    let failing = judge("alone 150", |plan| plan.refusing = refusing);
+    let void = judge("idle", |plan| (plan.promise, plan.crawl_delay) = (quick(), Some(Duration::from_millis(20))));
     for judged in [failing, void] {
         let written = serde_json::to_value(&judged.report).unwrap();
         assert_eq!(valid(&schema, &schema, &written), Ok(()), "{written:#}");
     }
     // The check checks.
-    let mut spoilt = serde_json::to_value(judge("idle", |_| {}).report).unwrap();
+    let mut spoilt = serde_json::to_value(judge("idle", |plan| plan.promise = quick()).report).unwrap();
     spoilt["arms"][0]["took_ms"] = "soon".into();
     assert!(valid(&schema, &schema, &spoilt).unwrap_err().contains("took_ms"));
 }
@@ -211,7 +216,7 @@ fn x6_what_a_process_prints_is_passed_on_and_its_last_word_stands_in_the_table()
         })
     };
     let script = "echo one; echo 'comity-audit: {worker} of '$COMITY_WORKERS >&2; echo three; exit 7";
-    let plan = Plan::new(["sh", "-c", script].map(OsString::from).to_vec(), promise());
+    let plan = Plan::new(["sh", "-c", script].map(OsString::from).to_vec(), quick());
     let report = run(&plan, &Stop::new(), &watch).unwrap();
     let told = report.to_string();
     assert!(told.contains("worker 1 (0 arrived, exit code 7): 1 of 2"), "{told}");
@@ -223,7 +228,7 @@ fn x6_what_a_process_prints_is_passed_on_and_its_last_word_stands_in_the_table()
 fn x6_proxy_settings_point_here_or_nowhere() {
     let script = "echo proxy=$http_proxy. $COMITY_TARGET_ADDR";
     for (as_proxy, told) in [(false, "proxy=. http://127.0.0.1:"), (true, "proxy=http://127.0.0.1:")] {
-        let plan = Plan { as_proxy, ..Plan::new(["sh", "-c", script].map(OsString::from).to_vec(), promise()) };
+        let plan = Plan { as_proxy, ..Plan::new(["sh", "-c", script].map(OsString::from).to_vec(), quick()) };
         let watch: Watch = Arc::new(|_| {});
         let report = run(&plan, &Stop::new(), &watch).unwrap();
         let said = report.arms[0].processes[0].said.clone().unwrap();
@@ -233,7 +238,7 @@ fn x6_proxy_settings_point_here_or_nowhere() {
 
 #[test]
 fn x6_a_program_that_cannot_be_started_is_named() {
-    let plan = Plan::new(vec!["/nowhere/at/all".into()], promise());
+    let plan = Plan::new(vec!["/nowhere/at/all".into()], quick());
     let watch: Watch = Arc::new(|_| {});
     let error = run(&plan, &Stop::new(), &watch).unwrap_err();
     assert!(matches!(&error, AuditError::Start { .. }) && error.to_string().contains("/nowhere/at/all"), "{error}");
@@ -250,8 +255,9 @@ fn x6_told_to_stop_the_processes_are_ended() {
             }
         })
     };
-    let plan = Plan::new(["sh", "-c", "echo here; sleep 600"].map(OsString::from).to_vec(), promise());
+    let plan = Plan::new(["sh", "-c", "echo here; sleep 600"].map(OsString::from).to_vec(), quick());
     assert!(matches!(run(&plan, &stop, &watch), Err(AuditError::Stopped)));
 }
 
-const INTERVAL: Duration = Duration::from_millis(200);
+/// Long beside what a busy machine adds to a gap.
+const INTERVAL: Duration = Duration::from_millis(150);

@@ -10,6 +10,7 @@ use super::plan::Plan;
 use super::report::{Arm, Control, ControlKind, HostReport, ProcessReport, Seen, Verdict};
 use super::stage::{self, ALONE, Memory, UNSHARED};
 use super::table::against;
+use super::unit::clean;
 use super::worker::Worker;
 use super::{AuditError, Event, Watch};
 use crate::far_end::{Arrival, FarEnd, Unrecorded};
@@ -179,6 +180,7 @@ fn host_report(plan: &Plan, tolerance: Duration, host: &str, arrivals: &[&Arriva
     let verdict = if !why.is_empty() {
         Verdict::Fails
     } else if measure.gaps == 0 {
+        let host = clean(host, LONGEST_NAME);
         why.push(format!("{} arrived at {host}, too few to judge", arrivals.len()));
         Verdict::Void
     } else {
@@ -190,7 +192,7 @@ fn host_report(plan: &Plan, tolerance: Duration, host: &str, arrivals: &[&Arriva
         refused: is_refused(arrival),
     };
     HostReport {
-        host: host.to_owned(),
+        host: clean(host, LONGEST_NAME),
         verdict,
         why,
         measure,
@@ -278,6 +280,9 @@ const LOOK: Duration = Duration::from_millis(10);
 
 /// What processes get to end by themselves.
 const GRACE: Duration = Duration::from_millis(500);
+
+/// Characters of a host's name that are shown: no real one is longer.
+const LONGEST_NAME: usize = 253;
 
 /// Workers named in a sentence.
 const WORKERS_LISTED: usize = 8;

@@ -118,16 +118,16 @@ impl Plan {
         if !(1..=MOST_HOSTS).contains(&self.hosts) {
             return wrong("hosts", self.hosts.to_string(), format!("are whole numbers from 1 to {MOST_HOSTS}"));
         }
+        if self.crawl_delay.is_some_and(|delay| !(SHORTEST..=LONGEST).contains(&delay)) {
+            let delay = self.crawl_delay.unwrap_or_default();
+            return wrong("crawl-delay", format!("{delay:?}"), "are times from 1ms to 1h".to_owned());
+        }
         let Promise { interval, burst, tolerance } = self.promise;
         if !(SHORTEST..=LONGEST).contains(&interval) {
             return wrong("interval", format!("{interval:?}"), "are times from 1ms to 1h".to_owned());
         }
         if !(1..=MOST_BURST).contains(&burst) {
             return wrong("burst", burst.to_string(), format!("are whole numbers from 1 to {MOST_BURST}"));
-        }
-        if self.crawl_delay.is_some_and(|delay| !(SHORTEST..=LONGEST).contains(&delay)) {
-            let delay = self.crawl_delay.unwrap_or_default();
-            return wrong("crawl-delay", format!("{delay:?}"), "are times from 1ms to 1h".to_owned());
         }
         if tolerance.saturating_mul(2) > self.interval() {
             let allowed = format!("is at most half the interval ({:?}): more would pass anything", self.interval() / 2);

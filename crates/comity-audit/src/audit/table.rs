@@ -86,7 +86,7 @@ impl Report {
         let mut rows: Vec<Row<'_>> =
             self.controls.iter().filter(|control| control.beside.is_none()).map(Row::control).collect();
         for arm in &self.arms {
-            rows.extend(arm.hosts.iter().map(|host| Row {
+            rows.extend(arm.hosts.iter().take(HOSTS_SHOWN).map(|host| Row {
                 name: host.host.clone(),
                 workers: arm.workers,
                 measure: &host.measure,
@@ -187,6 +187,9 @@ pub(super) fn against(measure: &Measure, burst: u32, during_pauses: usize) -> Ve
     }
     why
 }
+
+/// Hosts of an arm that have a row: all that an arm can be given; the JSON has what a program made up beyond them.
+const HOSTS_SHOWN: usize = 100;
 
 /// Processes whose own words are shown; the JSON has all.
 const PROCESSES_SHOWN: usize = 12;

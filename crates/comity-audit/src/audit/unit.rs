@@ -1,4 +1,4 @@
-//! Times as a program reads them (`…_ms`, a number) and as a person does.
+//! Times and texts as a program reads them (`…_ms`, a number) and as a person does.
 
 use std::time::Duration;
 
@@ -30,12 +30,22 @@ pub(super) fn words(span: Duration) -> String {
     if span < LONG { format!("{:.1} ms", span.as_secs_f64() * 1000.0) } else { format!("{:.1} s", span.as_secs_f64()) }
 }
 
+/// A text that came from elsewhere: its first so many characters, without anything a terminal would obey.
+pub(super) fn clean(text: &str, most: usize) -> String {
+    text.chars().take(most).map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
 /// From here on, milliseconds say nothing more.
 const LONG: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_came_from_elsewhere_cannot_move_the_cursor() {
+        assert_eq!(clean("a\x1b[2Jb\nc", 7), "a [2Jb ");
+    }
 
     #[test]
     fn spans_are_read_in_the_unit_that_fits() {

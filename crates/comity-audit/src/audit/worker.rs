@@ -109,7 +109,7 @@ impl Worker {
 
 impl Said {
     fn note(&mut self, line: &str, is_stdout: bool) {
-        let bounded = |text: &str| text.trim().chars().take(MOST_SAID).collect::<String>();
+        let bounded = |text: &str| super::unit::clean(text.trim(), MOST_SAID);
         if let Some(report) = line.trim_start().strip_prefix(MARK) {
             self.report = Some(bounded(report));
         } else if is_stdout && !line.trim().is_empty() {
