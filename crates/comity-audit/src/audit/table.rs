@@ -51,7 +51,9 @@ impl fmt::Display for Report {
             arm.say(f)?;
         }
         writeln!(f, "\nVerdict: {}", self.verdict)?;
-        self.why.iter().try_for_each(|why| writeln!(f, "  {why}"))
+        // What is wrong with an arm stands above already.
+        let is_said = self.controls.iter().all(|control| control.as_it_must);
+        self.why.iter().filter(|_| !is_said).try_for_each(|why| writeln!(f, "  {why}"))
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use comity_audit::audit::{Plan, PlanError, Promise, Refusing};
 
+use super::screen::Show;
 use super::{output, values};
 use crate::exit::Usage;
 
@@ -119,6 +120,10 @@ pub(crate) struct FoundFlags {
     /// Pass on what the processes print, to standard error
     #[arg(long, conflicts_with = "log")]
     pub(crate) show_output: bool,
+
+    /// Say nothing but errors: no progress
+    #[arg(short = 'q', long)]
+    pub(crate) quiet: bool,
 }
 
 /// Several numbers in one value.
@@ -149,6 +154,15 @@ impl PromiseFlags {
 }
 
 impl FoundFlags {
+    /// How progress is shown; `terminal` says whether standard error is one.
+    pub(crate) fn show(&self, terminal: bool) -> Show {
+        match (self.quiet, terminal) {
+            (true, _) => Show::Nothing,
+            (false, true) => Show::Live,
+            (false, false) => Show::Plain { every_secs: 30 },
+        }
+    }
+
     /// Finds out before the run what the picture is to be and whether it can be written.
     pub(crate) fn check_picture(&self) -> Result<Option<(&Path, PictureKind)>, Usage> {
         let Some(path) = &self.picture else { return Ok(None) };
@@ -197,7 +211,9 @@ impl FarEndFlags {
         if self.refuse.is_none() && self.refuse_every.is_none() && self.refuse_first.is_none() {
             if self.retry_after.is_some() {
                 let allowed = "allowed is beside --refuse, --refuse-every or --refuse-first";
-                return Err(Usage(format!("'--retry-after <TIME>' is said by refusals, and there are none: {allowed}")));
+                return Err(Usage(format!(
+                    "'--retry-after <TIME>' is said by refusals, and there are none: {allowed}"
+                )));
             }
             return Ok(None);
         }
@@ -212,7 +228,8 @@ impl FarEndFlags {
 }
 
 fn numbers(text: &str) -> Result<Numbers, String> {
-    let numbers: Result<Vec<u32>, String> = text.split(',').map(|one| values::count(one).map(NonZeroU32::get)).collect();
+    let numbers: Result<Vec<u32>, String> =
+        text.split(',').map(|one| values::count(one).map(NonZeroU32::get)).collect();
     numbers.map(Numbers).map_err(|_| "allowed are whole numbers from 1 by commas, such as 1,2,4,8".to_owned())
 }
 
@@ -266,12 +283,28 @@ mod tests {
         assert_eq!((usual.arms, usual.requests, usual.hosts, usual.refusing), (vec![2], 6, 1, None));
         assert_eq!(usual.promise, Promise::new(Duration::from_millis(500)));
         let plan = planned(&[
-            "--rate", "2/s", "--burst", "3", "--tolerance", "9ms", "--sweep", "1,2, 4", "--requests", "9", "--hosts", "3",
-            "--time-limit", "1m", "--as-proxy",
+            "--rate",
+            "2/s",
+            "--burst",
+            "3",
+            "--tolerance",
+            "9ms",
+            "--sweep",
+            "1,2, 4",
+            "--requests",
+            "9",
+            "--hosts",
+            "3",
+            "--time-limit",
+            "1m",
+            "--as-proxy",
         ])
         .unwrap();
         assert_eq!((plan.promise.interval, plan.promise.burst), (Duration::from_millis(500), 3));
-        assert_eq!((plan.promise.tolerance, plan.time_limit), (Duration::from_millis(9), Some(Duration::from_secs(60))));
+        assert_eq!(
+            (plan.promise.tolerance, plan.time_limit),
+            (Duration::from_millis(9), Some(Duration::from_secs(60)))
+        );
         assert_eq!((plan.arms, plan.requests, plan.hosts, plan.as_proxy), (vec![1, 2, 4], 9, 3, true));
     }
 
@@ -308,6 +341,13 @@ mod tests {
             assert!(["--picture", name, "allowed"].iter().all(|part| error.contains(part)), "{error}");
         }
         assert_eq!(parse(&[]).found.check_picture().map_err(|usage| usage.0), Ok(None));
+    }
+
+    #[test]
+    fn progress_is_a_line_that_changes_on_a_terminal_only() {
+        let found = parse(&[]).found;
+        assert_eq!((found.show(true), found.show(false)), (Show::Live, Show::Plain { every_secs: 30 }));
+        assert_eq!(parse(&["-q"]).found.show(true), Show::Nothing);
     }
 
     #[test]

@@ -15,7 +15,6 @@ use comity_audit::audit::{self, AuditError, Plan, Report, Verdict, Watch};
 use super::fetch::interrupt;
 use crate::exit::{Exit, Usage};
 use crate::flags::audit::{FarEndFlags, FoundFlags, ProcessFlags, PromiseFlags, plan};
-use crate::flags::screen::ScreenFlags;
 use crate::screen::{is_broken_pipe, print, say};
 use progress::Progress;
 
@@ -35,8 +34,6 @@ pub(crate) struct AuditCommand {
     far_end: FarEndFlags,
     #[command(flatten)]
     found: FoundFlags,
-    #[command(flatten)]
-    screen: ScreenFlags,
 }
 
 impl AuditCommand {
@@ -78,7 +75,7 @@ impl AuditCommand {
     /// Runs it; `None` where it was interrupted.
     fn audit(&self, plan: Plan) -> Result<Option<Report>> {
         let stop = Arc::new(Stop::new());
-        let progress = Progress::new(self.screen.show(std::io::stderr().is_terminal()), self.found.show_output);
+        let progress = Progress::new(self.found.show(std::io::stderr().is_terminal()), self.found.show_output);
         let progress = Arc::new(Mutex::new(progress));
         let watch: Watch = {
             let progress = Arc::clone(&progress);
@@ -102,7 +99,7 @@ impl AuditCommand {
         match ended {
             Ok(report) => Ok(Some(report)),
             Err(AuditError::Stopped) => {
-                if !self.screen.quiet() {
+                if !self.found.quiet {
                     say("comity: interrupted; the processes were ended and nothing was judged");
                 }
                 Ok(None)

@@ -22,10 +22,8 @@ pub(super) fn write(report: &Report, path: &Path, kind: PictureKind) -> Result<(
             (title, dots(host))
         })
         .collect();
-    let panels: Vec<Panel<'_>> = hosts
-        .iter()
-        .map(|(title, dots)| Panel { title: title.clone(), dots, promised: report.interval })
-        .collect();
+    let panels: Vec<Panel<'_>> =
+        hosts.iter().map(|(title, dots)| Panel { title: title.clone(), dots, promised: report.interval }).collect();
     let text = match kind {
         PictureKind::Svg => svg(&panels),
         PictureKind::Html => html(&format!("What arrived of {}", report.command.join(" ")), &panels),

@@ -68,7 +68,8 @@ impl Progress {
                     return None;
                 }
                 self.next = elapsed + every;
-                let (workers, elapsed) = (count(workers.into(), "worker"), span(Duration::from_secs(elapsed.as_secs())));
+                let (workers, elapsed) =
+                    (count(workers.into(), "worker"), span(Duration::from_secs(elapsed.as_secs())));
                 Some(format!("{workers}, {waiting} at work: {received} of {expected} requests after {elapsed}"))
             }
             Event::Line { .. } => None,
@@ -76,7 +77,8 @@ impl Progress {
     }
 
     fn draw(&mut self, line: &str) {
-        let columns = terminal_size::terminal_size_of(std::io::stderr()).map_or(80, |(columns, _)| usize::from(columns.0));
+        let columns =
+            terminal_size::terminal_size_of(std::io::stderr()).map_or(80, |(columns, _)| usize::from(columns.0));
         let line: String = line.chars().take(columns.saturating_sub(1)).collect();
         write(&format!("{ERASE}{line}"));
         self.stands = true;
