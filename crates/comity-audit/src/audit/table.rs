@@ -45,7 +45,7 @@ impl fmt::Display for Report {
         }
         if self.promise.burst > 1 {
             let burst = self.promise.burst;
-            writeln!(f, "\nA gap is the time from an arrival to the {burst}th after it; the rate leaves {burst} out.")?;
+writeln!(f, "\nA gap is the time from an arrival to the one {burst} later; the rate leaves {burst} out.")?;
         }
         for arm in &self.arms {
             arm.say(f)?;
@@ -73,9 +73,9 @@ impl Report {
         if let Some(refusing) = self.refusing {
             text.push_str(&format!("; {} for ", refusing.status));
             text.push_str(&match (refusing.first, refusing.every) {
-                (0, every) => format!("every {every}th request"),
-                (first, 0) => format!("the first {first}"),
-                (first, every) => format!("the first {first} and every {every}th after them"),
+                (0, every) => format!("one in {every} requests"),
+                (first, 0) => format!("the first {first} requests"),
+                (first, every) => format!("the first {first} requests and one in {every} after them"),
             });
             if let Some(span) = refusing.retry_after {
                 text.push_str(&format!(", with Retry-After: {}", span.as_secs()));
@@ -131,6 +131,10 @@ impl Arm {
         writeln!(f, "\n{} {workers}: {} in {took}, jitter {jitter}", self.workers, self.verdict)?;
         for why in self.why.iter().chain(&self.notes) {
             writeln!(f, "  {why}")?;
+        }
+        for host in self.hosts.iter().filter(|host| host.refused > 0) {
+            let (name, refused, during) = (&host.host, host.refused, host.during_pauses);
+            writeln!(f, "  {name} refused {refused}; {during} came in a pause it had asked for")?;
         }
         let mut silent = 0;
         for process in self.processes.iter().take(PROCESSES_SHOWN) {
@@ -195,3 +199,120 @@ const HOSTS_SHOWN: usize = 100;
 
 /// Processes whose own words are shown; the JSON has all.
 const PROCESSES_SHOWN: usize = 12;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audit::law::Law;
+    use crate::audit::plan::{Promise, Refusing};
+    use crate::audit::report::HostReport;
+    use std::time::Duration;
+
+    fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    fn measure(times: &[u64]) -> Measure {
+        let law = Law { interval: ms(500), burst: 1, tolerance: ms(5) };
+        law.judge(&times.iter().map(|&time| ms(time)).collect::<Vec<_>>())
+    }
+
+    fn report() -> Report {
+        let control = |kind, beside, times: &[u64]| Control {
+            kind,
+            clients: 1,
+            beside,
+            jitter: None,
+            measure: measure(times),
+            as_it_must: true,
+        };
+        let host = HostReport {
+            host: "audit-2.example".to_owned(),
+            verdict: Verdict::Fails,
+            why: Vec::new(),
+            measure: measure(&[0, 100, 500]),
+            refused: 1,
+            during_pauses: 2,
+            robots: 0,
+            seen: Vec::new(),
+        };
+        let process = |worker, exit_code, said: Option<&str>| ProcessReport {
+            worker,
+            arrivals: 6,
+            exit_code,
+            signal: None,
+            timed_out: false,
+            said: said.map(str::to_owned),
+        };
+        let arm = Arm {
+            workers: 2,
+            requests_each: 6,
+            took: ms(520),
+            jitter: ms(0),
+            tolerance: ms(5),
+            verdict: Verdict::Fails,
+            why: against(&host.measure, 1, 2),
+            notes: vec!["worker 1: exit code 3".to_owned()],
+            hosts: vec![host],
+            processes: vec![process(0, Some(0), Some("6 sent")), process(1, Some(3), None)],
+            unattributed: 0,
+        };
+        Report {
+            verdict: Verdict::Fails,
+            why: arm.why.clone(),
+            command: vec!["x".to_owned()],
+            promise: Promise::new(ms(500)),
+            interval: ms(500),
+            crawl_delay: None,
+            refusing: Some(Refusing { status: 429, first: 1, every: 0, retry_after: Some(ms(2000)) }),
+            controls: vec![
+                control(ControlKind::Unshared, None, &[0, 0]),
+                control(ControlKind::Alone, Some(2), &[0, 500]),
+            ],
+            arms: vec![arm],
+        }
+    }
+
+    fn lines(report: &Report) -> Vec<String> {
+        report.to_string().lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+    }
+
+    #[test]
+    fn x6_the_report_has_a_row_for_each_arm_and_control_and_the_limiter_s_own_words_beside() {
+        let told = lines(&report());
+        for line in [
+            "control: unshared 1 2 0.0 ms 495.0 ms 1 of 1 - - fails, as it must",
+            "audit-2.example 2 3 100.0 ms 495.0 ms 2 of 2 4.00 2.00 fails",
+            "control: alone 1 2 500.0 ms 495.0 ms 0 of 1 2.00 1.00 passes, as it must",
+            "2 of 2 gaps are under 495.0 ms",
+            "3 requests came within 500.0 ms, where at most 2 were promised",
+            "2 requests came in a pause that a Retry-After had asked for",
+            "audit-2.example refused 1; 2 came in a pause it had asked for",
+            "worker 1: exit code 3",
+            "worker 0 (6 arrived): 6 sent",
+            "1 said nothing",
+        ] {
+            assert!(told.iter().any(|told| told == line), "{line}: {told:#?}");
+        }
+        assert!(told[0].contains("429 for the first 1 requests, with Retry-After: 2"), "{}", told[0]);
+        assert_eq!(told.last().map(String::as_str), Some("Verdict: fails"), "what is said of an arm is said once");
+    }
+
+    #[test]
+    fn x5_what_is_wrong_with_a_control_stands_under_the_verdict() {
+        let mut report = report();
+        (report.verdict, report.controls[0].as_it_must) = (Verdict::Void, false);
+        report.why = vec!["2 clients that share nothing did not fail".to_owned()];
+        let told = lines(&report);
+        assert!(told.iter().any(|line| line.ends_with("DOES NOT FAIL")), "{told:#?}");
+        assert_eq!(&told[told.len() - 2..], ["Verdict: void", "2 clients that share nothing did not fail"]);
+    }
+
+    #[test]
+    fn a_burst_says_what_its_gaps_are() {
+        let mut report = report();
+        report.promise.burst = 3;
+        assert!(report.to_string().contains("from an arrival to the one 3 later"), "{report}");
+        assert!(report.to_string().contains("3 at once after a rest"), "{report}");
+    }
+}
