@@ -60,7 +60,8 @@ pub(super) fn run(ground: &Ground<'_>, workers: u32) -> Result<(Arm, Control), A
 
     let own = stage::hosts(workers, plan.hosts);
     let mut arrivals = far_end.arrivals();
-    arrivals.retain(|arrival| is_judged(&arrival.host, &own));
+    let arms: Vec<String> = plan.arms.iter().flat_map(|&workers| stage::hosts(workers, plan.hosts)).collect();
+    arrivals.retain(|arrival| is_judged(&arrival.host, &own, &arms));
     for process in &mut processes {
         process.arrivals = arrivals.iter().filter(|a| stage::worker(a) == Some(process.worker)).count();
     }
@@ -139,9 +140,9 @@ fn crowd(ground: &Ground<'_>, workers: u32) -> Result<(Vec<ProcessReport>, Durat
 }
 
 /// Hosts of controls and of other arms are not this arm's affair; a name that nobody gave out is.
-fn is_judged(host: &str, own: &[String]) -> bool {
-    let another_arm = host.starts_with("audit-") && host.ends_with(".example") && !own.iter().any(|own| own == host);
-    !another_arm && host != ALONE && host != UNSHARED
+fn is_judged(host: &str, own: &[String], arms: &[String]) -> bool {
+    let is_in = |names: &[String]| names.iter().any(|name| name == host);
+    is_in(own) || !(is_in(arms) || host == ALONE || host == UNSHARED)
 }
 
 fn host_reports(
@@ -396,8 +397,8 @@ mod tests {
 
     #[test]
     fn only_hosts_of_the_arm_are_judged_and_names_nobody_gave_out() {
-        let own = stage::hosts(2, 1);
-        let judged = ["audit-2.example", "127.0.0.1", "localhost", "audit-4.example", ALONE, UNSHARED];
-        assert_eq!(judged.map(|host| is_judged(host, &own)), [true, true, true, false, false, false]);
+        let (own, arms) = (stage::hosts(2, 1), [stage::hosts(2, 1), stage::hosts(4, 1)].concat());
+        let hosts = ["audit-2.example", "127.0.0.1", "audit-9.example", "audit-4.example", ALONE, UNSHARED];
+        assert_eq!(hosts.map(|host| is_judged(host, &own, &arms)), [true, true, true, false, false, false]);
     }
 }

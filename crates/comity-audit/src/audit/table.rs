@@ -45,7 +45,7 @@ impl fmt::Display for Report {
         }
         if self.promise.burst > 1 {
             let burst = self.promise.burst;
-writeln!(f, "\nA gap is the time from an arrival to the one {burst} later; the rate leaves {burst} out.")?;
+            writeln!(f, "\nA gap is the time from an arrival to the one {burst} later; the rate leaves {burst} out.")?;
         }
         for arm in &self.arms {
             arm.say(f)?;
@@ -74,6 +74,7 @@ impl Report {
             text.push_str(&format!("; {} for ", refusing.status));
             text.push_str(&match (refusing.first, refusing.every) {
                 (0, every) => format!("one in {every} requests"),
+                (1, 0) => "the first request".to_owned(),
                 (first, 0) => format!("the first {first} requests"),
                 (first, every) => format!("the first {first} requests and one in {every} after them"),
             });
@@ -294,7 +295,7 @@ mod tests {
         ] {
             assert!(told.iter().any(|told| told == line), "{line}: {told:#?}");
         }
-        assert!(told[0].contains("429 for the first 1 requests, with Retry-After: 2"), "{}", told[0]);
+        assert!(told[0].contains("429 for the first request, with Retry-After: 2"), "{}", told[0]);
         assert_eq!(told.last().map(String::as_str), Some("Verdict: fails"), "what is said of an arm is said once");
     }
 
