@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+mod audit;
 mod demo;
 mod explain;
 mod fetch;
@@ -17,6 +18,7 @@ pub(crate) enum Command {
     Demo(demo::DemoCommand),
     Explain(explain::ExplainCommand),
     Presets(presets::PresetsCommand),
+    Audit(Box<audit::AuditCommand>),
 }
 
 impl Command {
@@ -27,6 +29,7 @@ impl Command {
             Self::Demo(_) => "demo",
             Self::Explain(_) => "explain",
             Self::Presets(_) => "presets",
+            Self::Audit(_) => "audit",
         }
     }
 
@@ -37,6 +40,7 @@ impl Command {
             Self::Demo(demo) => demo.run(),
             Self::Explain(explain) => explain.run(),
             Self::Presets(presets) => presets.run(),
+            Self::Audit(audit) => audit.run(),
         }
     }
 }

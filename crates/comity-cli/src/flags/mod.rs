@@ -1,5 +1,6 @@
 //! The flags, one struct a concern; each with what it means, its help and its test side by side.
 
+pub(crate) mod audit;
 pub(crate) mod connection;
 pub(crate) mod entry;
 pub(crate) mod input;
