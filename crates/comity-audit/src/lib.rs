@@ -7,7 +7,6 @@
 //! - [`arrivals`]: gaps, rates and windows of a log.
 //! - [`audit`]: a program judged as N real processes, beside clients whose pace is known.
 //! - [`control`]: a perfect client, to learn how much of what the far end sees is the machine's own unrest.
-//! - [`audit`]: N real processes judged by what arrived, with controls beside them.
 //! - [`access_log`]: the same of what a server logged itself.
 //! - [`picture`]: arrivals and gaps drawn.
 //! - [`town`]: the small town of hosts that `comity demo` visits.

@@ -87,7 +87,11 @@ pub(crate) fn held(gaps: &Gaps, interval: Duration, jitter: Duration) -> Result<
     if short == 0 {
         return Ok(());
     }
-    Err(format!("{short} of {} gaps are shorter than {least:?} (interval {interval:?}, jitter {jitter:?}); the least is {:?}", gaps.count(), gaps.least()))
+    Err(format!(
+        "{short} of {} gaps are shorter than {least:?} (interval {interval:?}, jitter {jitter:?}); the least is {:?}",
+        gaps.count(),
+        gaps.least()
+    ))
 }
 
 const CONTROL: Duration = Duration::from_millis(20);

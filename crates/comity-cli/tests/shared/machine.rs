@@ -108,14 +108,17 @@ fn e02_a_window_over_two_processes_is_never_overfull() {
 #[test]
 fn x7_a_crawl_delay_of_ten_seconds_is_ten_seconds_across_processes() {
     let dir = tempfile::tempdir().unwrap();
-    let mut ground = Ground::with(World::new().default_host(
-        Host::new().robots("User-agent: *\nCrawl-delay: 10\n"),
-    ));
+    let mut ground = Ground::with(World::new().default_host(Host::new().robots("User-agent: *\nCrawl-delay: 10\n")));
     Crew::new(&ground, &store(&dir), Duration::from_millis(1), 1).with_robots().run(4);
     let arrivals = ground.arrivals(HOST);
     let pages: Vec<Duration> = arrivals.iter().filter(|a| worker_of(a).is_some()).map(|a| a.at).collect();
     let gaps = comity_audit::arrivals::Gaps::of(&pages);
-    println!("Crawl-delay 10, four processes: {} arrivals, {} pages, least gap {:.3?}", arrivals.len(), pages.len(), gaps.least().unwrap());
+    println!(
+        "Crawl-delay 10, four processes: {} arrivals, {} pages, least gap {:.3?}",
+        arrivals.len(),
+        pages.len(),
+        gaps.least().unwrap()
+    );
     assert_eq!(pages.len(), 4);
     held(&gaps, Duration::from_secs(10), ground.jitter()).unwrap();
 }
@@ -158,7 +161,11 @@ fn x9_a_store_that_is_deleted_or_truncated_in_use_makes_nobody_faster() {
         }
         at_work.all_done();
         let (gaps, jitter) = (ground.gaps(HOST), ground.jitter());
-        println!("{fault} six times: least gap {:.1?}, {:.2}/s of 10", gaps.least().unwrap(), gaps.per_second().unwrap());
+        println!(
+            "{fault} six times: least gap {:.1?}, {:.2}/s of 10",
+            gaps.least().unwrap(),
+            gaps.per_second().unwrap()
+        );
         assert_eq!(gaps.arrivals(), 48);
         held(&gaps, interval, jitter).unwrap();
     }

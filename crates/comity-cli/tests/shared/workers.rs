@@ -146,5 +146,8 @@ pub(crate) fn faketime() -> String {
         folders.into_iter().map(|folder| folder.join("faketime/libfaketime.so.1")).find(|path| path.exists())
     };
     let found = roots.iter().find_map(|root| named(root));
-    found.expect("libfaketime is needed: `cargo xtask test` brings it, or `apt-get install faketime`").display().to_string()
+    found
+        .expect("libfaketime is needed: `cargo xtask test` brings it, or `apt-get install faketime`")
+        .display()
+        .to_string()
 }
