@@ -243,6 +243,11 @@ impl Record {
         }
     }
 
+    /// Whether a member's places can be counted here.
+    pub(crate) fn has_room_for(&self, member: Ref) -> bool {
+        (0..MOST_PLACES).any(|n| [0, member.number()].contains(&self.u32(PLACES + n * 8)))
+    }
+
     /// Members that wait, in the order of their turns.
     pub(crate) fn turns(&self) -> impl Iterator<Item = Ref> {
         (0..MOST_TURNS).map_while(|n| Ref::of(self.u32(TURNS + n * 4)))

@@ -111,8 +111,7 @@ impl Roster {
         self.me.as_ref().is_none_or(|own| {
             let mut ended = [0; 8];
             let ended = own.file.read_exact_at(&mut ended, ENDED as u64).map(|()| u64::from_le_bytes(ended));
-            let named = own.file.metadata().is_ok_and(|known| known.nlink() > 0);
-            !named || !ended.is_ok_and(|ended| ended != u64::from(own.me.incarnation()))
+            !own.is_named() || !ended.is_ok_and(|ended| ended != u64::from(own.me.incarnation()))
         })
     }
 
@@ -239,6 +238,11 @@ impl Own {
         let since = now.saturating_sub(self.last_beat.swap(now, Ordering::Relaxed));
         let wrote = self.file.write_all_at(&now.to_le_bytes(), BEAT as u64);
         wrote.is_err() || since > comity_core::time::nanos(lease / 2)
+    }
+
+    /// Whether the file still has its name.
+    pub(crate) fn is_named(&self) -> bool {
+        self.file.metadata().is_ok_and(|known| known.nlink() > 0)
     }
 
     /// How long ago the last one was.
