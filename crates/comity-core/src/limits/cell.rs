@@ -125,6 +125,11 @@ impl Cell {
         self.in_flight
     }
 
+    /// Requests in flight as a store counts them that several processes share.
+    pub fn set_in_flight(&mut self, in_flight: u32) {
+        self.in_flight = in_flight;
+    }
+
     /// When the pause ends.
     pub fn paused_until(&self) -> Instant {
         self.pause.until()
