@@ -112,7 +112,11 @@ impl Redis {
                     }
                     pending.usable(grant.late_by);
                 }
-                Err(wait) => return Claimed::Now(Err(wait)),
+                Err(wait) => {
+                    // What the others were when they were last heard of may hold it longer.
+                    let mirrored = all::decide(memory, now, claim).err().filter(|other| other.until != Instant::FAR);
+                    return Claimed::Now(Err(mirrored.unwrap_or(wait)));
+                }
             }
             let after = own.iter().map(|member| memory.cell(member.scope).snapshot());
             pending.own = own.iter().copied().zip(before).zip(after).map(|((m, b), a)| (m, b, a)).collect();

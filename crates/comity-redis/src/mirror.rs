@@ -8,11 +8,10 @@ use comity_core::limits::{Limits, Member, Part, ScopeId, Snapshot, Windows};
 use comity_core::policy::Learned;
 use comity_core::time::{Instant, nanos};
 use comity_store::{Memory, ScopeKind};
-use serde_bytes::ByteBuf;
 
 use crate::keys::Keys;
 use crate::script::{Aged, Floor, Memory as Remembered, Record, Scope};
-use crate::state::{State, instant, kind, micros, wait_micros};
+use crate::state::{State, instant, kind, micros, to_text, wait_micros};
 
 /// The records this process has to do with.
 pub(crate) struct Mirror {
@@ -309,7 +308,7 @@ fn remembered(snapshot: &Snapshot, limits: &Limits, version: String) -> (Floor, 
         }
         learned if *learned == limits.policy.fresh() => {}
         learned => {
-            rest.b = Some(ByteBuf::from(learned.to_bytes()));
+            rest.b = Some(to_text(learned));
             rest.i = Some(wait_micros(learned.interval()));
             rest.bv = Some(version);
         }
@@ -335,7 +334,7 @@ fn aged(raw: &State, now: Instant, limits: &Limits, version: String) -> Option<A
     }
     let learned = raw.learned(Some(&limits.policy)).aged(idle, &limits.policy);
     let interval = wait_micros(learned.interval());
-    Some(Aged { v: was.clone(), b: ByteBuf::from(learned.to_bytes()), i: interval, nv: version })
+    Some(Aged { v: was.clone(), b: to_text(&learned), i: interval, nv: version })
 }
 
 fn moved(at: Instant, by: i128) -> Instant {

@@ -441,6 +441,7 @@ function ops.report()
   answer.stale = {}
   for n, a in ipairs(call.sc) do
     local S = load(n, a)
+    for field, value in pairs(a.taught) do a[field] = value end
     if a.new and a.sure then answer.lost = true end
     local out, before = S.pr == 2, max(S.i or 0, (S.s or 0) * 1000)
     if a.wait then

@@ -347,6 +347,7 @@ impl Redis {
     fn arrived(&mut self, memory: &mut Memory, now: Instant, arrived: Arrived) {
         match arrived {
             Arrived::Answer { id, sent, came, result } => {
+                if std::env::var_os("DBG").is_some() { eprintln!("{id} {:?}", result.as_ref().map(|b| unpack::<Answer>(b).map(|a| (a.clone(), a.s.iter().map(|r| crate::state::State::read(&r.s)).collect::<Vec<_>>())))); }
                 let came = if self.given_times { sent } else { came };
                 let Some(under_way) = self.under_way.remove(&id) else { return };
                 let answer = result.and_then(|bytes| {

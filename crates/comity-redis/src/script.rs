@@ -92,8 +92,8 @@ pub(crate) struct Scope {
     /// Of a declaration: the Crawl-delay.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) c: Option<i64>,
-    #[serde(flatten)]
-    pub(crate) taught: Taught,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) taught: Option<Taught>,
 }
 
 /// What an answer teaches a scope.
@@ -151,7 +151,7 @@ pub(crate) struct Memory {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) k: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) b: Option<ByteBuf>,
+    pub(crate) b: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) i: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -173,7 +173,7 @@ pub(crate) struct Memory {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Aged {
     pub(crate) v: String,
-    pub(crate) b: ByteBuf,
+    pub(crate) b: String,
     pub(crate) i: i64,
     pub(crate) nv: String,
 }
@@ -183,7 +183,7 @@ pub(crate) struct Aged {
 pub(crate) struct Learnt {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) was: Option<String>,
-    pub(crate) b: ByteBuf,
+    pub(crate) b: String,
     pub(crate) i: i64,
     pub(crate) v: String,
 }

@@ -22,8 +22,7 @@ pub(crate) struct State {
     pub(crate) c: Option<i64>,
     pub(crate) k: Option<String>,
     pub(crate) i: Option<i64>,
-    #[serde(with = "serde_bytes")]
-    pub(crate) b: Option<Vec<u8>>,
+    pub(crate) b: Option<String>,
     pub(crate) bv: Option<String>,
     pub(crate) p: Option<u16>,
     pub(crate) d: Option<i64>,
@@ -133,7 +132,7 @@ impl State {
                 self.s.unwrap_or(0),
             )
             .map(Learned::Pressure),
-            _ => self.b.as_deref().and_then(Learned::from_bytes),
+            _ => self.b.as_deref().and_then(from_text),
         };
         match (kept, policy) {
             (Some(kept), None) => kept,
@@ -152,6 +151,16 @@ pub(crate) fn kind(policy: &Policy) -> Option<&'static str> {
         Policy::Aimd(_) => Some("a"),
         Policy::Refusal { .. } => Some("r"),
     }
+}
+
+/// What was learned, as a record keeps it: each byte a character, for the scripts' msgpack knows text alone.
+pub(crate) fn to_text(learned: &Learned) -> String {
+    learned.to_bytes().into_iter().map(char::from).collect()
+}
+
+fn from_text(text: &str) -> Option<Learned> {
+    let bytes: Option<Vec<u8>> = text.chars().map(|char| u8::try_from(char).ok()).collect();
+    Learned::from_bytes(&bytes?)
 }
 
 /// An instant on the store's clock.

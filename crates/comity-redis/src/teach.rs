@@ -8,11 +8,10 @@ use comity_core::policy::{Fact, Learned, Outcome};
 use comity_core::signal::{Inferred, Signal};
 use comity_core::time::Instant;
 use comity_store::{Lesson, Memory};
-use serde_bytes::ByteBuf;
 
 use crate::redis::{Redis, UnderWay};
 use crate::script::{Answer, Learnt, Said, Scope, Taught};
-use crate::state::{Counted, FAR, kind, wait_micros};
+use crate::state::{Counted, FAR, kind, to_text, wait_micros};
 
 /// A report that has no answer yet.
 pub(crate) struct Report {
@@ -139,7 +138,7 @@ impl Redis {
         let known = self.mirror.known(memory, scope);
         let was = known.version.replace(version.clone());
         let there = guarded(learned, |at| known.clock.store(at));
-        Learnt { was, b: ByteBuf::from(there.to_bytes()), i: wait_micros(learned.interval()), v: version }
+        Learnt { was, b: to_text(&there), i: wait_micros(learned.interval()), v: version }
     }
 
     fn report(&mut self, memory: &Memory, now: Instant, taught: &[(Member, Taught)], fact: Fact, tries: u8) {
@@ -158,7 +157,7 @@ impl Redis {
                     bu: limits.burst.get(),
                     k: kind(&limits.policy),
                     fi: wait_micros(limits.policy.fresh().interval()),
-                    taught: lesson.clone(),
+                    taught: Some(lesson.clone()),
                     ..Scope::default()
                 });
             }
