@@ -114,8 +114,9 @@ impl Redis {
                 }
                 Err(wait) => {
                     // What the others were when they were last heard of may hold it longer.
-                    let mirrored = all::decide(memory, now, claim).err().filter(|other| other.until != Instant::FAR);
-                    return Claimed::Now(Err(mirrored.unwrap_or(wait)));
+                    let wait = all::decide(memory, now, claim).err().unwrap_or(wait);
+                    self.waits(now, &wait);
+                    return Claimed::Now(Err(wait));
                 }
             }
             let after = own.iter().map(|member| memory.cell(member.scope).snapshot());

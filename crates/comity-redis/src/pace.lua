@@ -441,6 +441,7 @@ function ops.report()
   answer.stale = {}
   for n, a in ipairs(call.sc) do
     local S = load(n, a)
+    own_places(n, S, a)
     for field, value in pairs(a.taught) do a[field] = value end
     if a.new and a.sure then answer.lost = true end
     local out, before = S.pr == 2, max(S.i or 0, (S.s or 0) * 1000)
@@ -529,9 +530,11 @@ for n, a in ipairs(call.sc) do
   if a.lk and logs[n] then
     -- At most so many entries, each for as many starts as the later of them.
     local len = redis.call('LLEN', KEYS[a.lk])
-    local each = math.ceil(len / 32)
+    local each = max(1, math.ceil(len / 32))
     log = {}
-    for at = each, len, max(each, 1) do table.insert(log, {tonumber(redis.call('LINDEX', KEYS[a.lk], at - 1)), each}) end
+    for at = len, 1, -each do
+      table.insert(log, 1, {tonumber(redis.call('LINDEX', KEYS[a.lk], at - 1)), min(each, at)})
+    end
   end
   answer.s[n] = {s = bytes, log = log, o = a.others}
 end

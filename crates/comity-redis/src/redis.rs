@@ -487,6 +487,7 @@ impl Shared for Redis {
         if known.raw.c.unwrap_or(0) == delay {
             return;
         }
+        known.raw.c = Some(delay).filter(|delay| *delay > 0);
         let argument = self.mirror.argument(memory, now, Member { scope, part: Part::Learned });
         let argument = Scope { c: Some(delay), ..argument };
         let id = self.next_call();

@@ -150,10 +150,13 @@ impl Redis {
                 let limits = memory.cell(member.scope).limits().clone();
                 let known = self.mirror.known(memory, member.scope);
                 known.mutated = id;
+                known.told = known.own;
                 keys.extend(known.key.clone());
                 members.push(*member);
                 started.push(lesson.started.unwrap_or(0));
                 arguments.push(Scope {
+                    own: (member.part != Part::Learned).then_some(known.own),
+                    out: known.out,
                     bu: limits.burst.get(),
                     k: kind(&limits.policy),
                     fi: wait_micros(limits.policy.fresh().interval()),
