@@ -4,6 +4,8 @@ mod audit;
 mod demo;
 mod explain;
 mod fetch;
+mod forget;
+mod hosts;
 mod presets;
 
 use anyhow::Result;
@@ -17,6 +19,8 @@ pub(crate) enum Command {
     Fetch(Box<fetch::FetchCommand>),
     Demo(demo::DemoCommand),
     Explain(explain::ExplainCommand),
+    Hosts(hosts::HostsCommand),
+    Forget(forget::ForgetCommand),
     Presets(presets::PresetsCommand),
     Audit(Box<audit::AuditCommand>),
 }
@@ -28,6 +32,8 @@ impl Command {
             Self::Fetch(_) => "fetch",
             Self::Demo(_) => "demo",
             Self::Explain(_) => "explain",
+            Self::Hosts(_) => "hosts",
+            Self::Forget(_) => "forget",
             Self::Presets(_) => "presets",
             Self::Audit(_) => "audit",
         }
@@ -39,6 +45,8 @@ impl Command {
             Self::Fetch(fetch) => fetch.run(),
             Self::Demo(demo) => demo.run(),
             Self::Explain(explain) => explain.run(),
+            Self::Hosts(hosts) => hosts.run(),
+            Self::Forget(forget) => forget.run(),
             Self::Presets(presets) => presets.run(),
             Self::Audit(audit) => audit.run(),
         }

@@ -4,11 +4,13 @@ pub(crate) mod audit;
 pub(crate) mod connection;
 pub(crate) mod entry;
 pub(crate) mod input;
+pub(crate) mod look;
 pub(crate) mod output;
 pub(crate) mod pace;
 pub(crate) mod request;
 pub(crate) mod run;
 pub(crate) mod screen;
+pub(crate) mod shared;
 pub(crate) mod values;
 
 #[cfg(test)]

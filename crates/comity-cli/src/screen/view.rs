@@ -24,6 +24,9 @@ pub(crate) fn overall(status: &Status, meter: &Meter, width: usize) -> String {
     let counts = &status.counts;
     let troubles = [(counts.refused, "refused"), (counts.failed, "failed"), (counts.robots, "robots")];
     parts.extend(troubles.iter().filter(|(n, _)| *n > 0).map(|(n, what)| (1, format!("{n} {what}"))));
+    if let Some(lost_for) = status.shared.as_ref().and_then(|shared| shared.lost_for) {
+        parts.push((1, format!("shared pace lost for {}", span(lost_for))));
+    }
     loop {
         let text = parts.iter().map(|(_, part)| part.as_str()).collect::<Vec<_>>().join("  ");
         let least = parts.iter().enumerate().max_by_key(|(_, (rank, _))| *rank).map(|(n, _)| n);
