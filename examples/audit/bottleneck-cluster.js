@@ -1,6 +1,6 @@
 // One program that forks six cluster workers, each with Bottleneck's local datastore: the same fault inside one program.
 //
-//   comity audit --interval 500ms --workers 1 --requests 42 -- node examples/audit/bottleneck-cluster.js
+//   comity audit --interval 500ms --tolerance 100ms --workers 1 --requests 42 -- node examples/audit/bottleneck-cluster.js
 "use strict";
 const cluster = require("node:cluster");
 const dns = require("node:dns");

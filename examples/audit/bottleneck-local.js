@@ -1,7 +1,7 @@
 // One worker: Bottleneck with its local datastore, at most one request every 500 ms.
-// Each process counts for itself. Run as six processes it sends six times what one may, and fails:
+// Each process counts for itself: one passes, six send six times what one may, and fail:
 //
-//   comity audit --interval 500ms --workers 6 --requests 7 -- node examples/audit/bottleneck-local.js
+//   comity audit --interval 500ms --tolerance 100ms --sweep 1,6 --requests 7 -- node examples/audit/bottleneck-local.js
 "use strict";
 const dns = require("node:dns");
 const fs = require("node:fs");

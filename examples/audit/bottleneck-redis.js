@@ -1,8 +1,8 @@
 // One worker: Bottleneck with its Redis datastore, at most one request every 500 ms for all who use the same id.
 // REDIS_URL says where Redis is. Run as six processes it sends what one may, and passes:
 //
-//   redis-server --port 6390 --save "" &
-//   REDIS_URL=redis://127.0.0.1:6390 comity audit --interval 500ms --tolerance 100ms --workers 6 --requests 4 -- node examples/audit/bottleneck-redis.js
+//   export REDIS_URL=redis://127.0.0.1:6379
+//   comity audit --interval 500ms --tolerance 100ms --workers 6 --requests 4 -- node examples/audit/bottleneck-redis.js
 "use strict";
 const dns = require("node:dns");
 const fs = require("node:fs");
