@@ -348,14 +348,20 @@ impl Machine {
 
     fn count_others(&mut self) {
         let now = clock::since_boot();
-        if self.counted != 0 && now.saturating_sub(self.counted) < comity_core::time::nanos(beat_every(self.settings.lease)) {
+        if self.counted != 0
+            && now.saturating_sub(self.counted) < comity_core::time::nanos(beat_every(self.settings.lease))
+        {
             return;
         }
         self.counted = now;
         let all = self.roster.all();
         let rank = all.iter().position(|seen| Some(seen.member) == self.roster.me()).unwrap_or(0);
         let members = u32::try_from(all.len()).unwrap_or(u32::MAX);
-        self.alone.heard(core::num::NonZeroU32::new(members).unwrap_or(core::num::NonZeroU32::MIN), rank as u32, Duration::ZERO);
+        self.alone.heard(
+            core::num::NonZeroU32::new(members).unwrap_or(core::num::NonZeroU32::MIN),
+            rank as u32,
+            Duration::ZERO,
+        );
     }
 
     fn lose(&mut self, memory: &mut Memory, now: Instant, trouble: &Trouble) {

@@ -72,7 +72,8 @@ impl Roster {
                 Err(TryLockError::Error(error)) => return Err(error.into()),
             }
             let mut known = [0; MEMBER_BYTES];
-            let before = if file.read_at(&mut known, 0)? < MEMBER_BYTES { None } else { Some(word(&known, INCARNATION)) };
+            let before =
+                if file.read_at(&mut known, 0)? < MEMBER_BYTES { None } else { Some(word(&known, INCARNATION)) };
             // In a new file it starts anywhere, so that no record remembers another by the same number.
             let before = before.unwrap_or_else(|| clock::since_boot() ^ u64::from(std::process::id()) << 5);
             let incarnation = (before as u16).wrapping_add(1).max(1);

@@ -127,7 +127,8 @@ impl Section<'_> {
                 tracing::warn!("the shared state of {name} was damaged: it begins anew with its burst spent");
             }
         }
-        let stale: Vec<Ref> = into.record.places().map(|(member, _)| member).filter(|of| self.is_my_past(*of)).collect();
+        let stale: Vec<Ref> =
+            into.record.places().map(|(member, _)| member).filter(|of| self.is_my_past(*of)).collect();
         for member in stale {
             into.record.put_places(member, 0);
         }
@@ -223,7 +224,8 @@ impl Section<'_> {
     fn number(&mut self, loaded: &mut Loaded) -> Result<Option<u32>, Trouble> {
         let roster = &mut *self.roster;
         if loaded.number.is_none()
-            && let Some((number, log)) = index::allocate(self.file, self.header, self.now, |member| roster.lives(member))?
+            && let Some((number, log)) =
+                index::allocate(self.file, self.header, self.now, |member| roster.lives(member))?
         {
             loaded.number = Some(number);
             loaded.record.put_log(log);

@@ -51,7 +51,13 @@ impl Pending {
 }
 
 impl Redis {
-    pub(crate) fn start_claim(&mut self, memory: &mut Memory, now: Instant, claim: &Claim<'_>, asked: Asked) -> Claimed {
+    pub(crate) fn start_claim(
+        &mut self,
+        memory: &mut Memory,
+        now: Instant,
+        claim: &Claim<'_>,
+        asked: Asked,
+    ) -> Claimed {
         if self.is_lost() {
             return Claimed::Now(self.claim_alone(memory, now, claim));
         }
@@ -306,7 +312,8 @@ impl Redis {
                 cell.restore(before);
             } else {
                 // Others started since: the slot is lost, the places are not.
-                let grant = Grant { start: pending.start, late_by: None, cost: pending.cost, trials: 0, from: Origin::Local };
+                let grant =
+                    Grant { start: pending.start, late_by: None, cost: pending.cost, trials: 0, from: Origin::Local };
                 all::release(memory, core::slice::from_ref(member), &grant);
             }
         }
@@ -327,7 +334,13 @@ impl Redis {
         }
     }
 
-    pub(crate) fn give_back(&mut self, memory: &mut Memory, now: Instant, members: &[Member], grant: &Grant) -> Effects {
+    pub(crate) fn give_back(
+        &mut self,
+        memory: &mut Memory,
+        now: Instant,
+        members: &[Member],
+        grant: &Grant,
+    ) -> Effects {
         let effects = all::release(memory, members, grant);
         let mut told = Vec::new();
         for (n, member) in members.iter().enumerate() {

@@ -1,7 +1,6 @@
 //! What an answer teaches, told to the store: what the script can add up, it adds; what only a policy understands is
 //! computed here and set if nobody set it since.
 
-
 use comity_core::limits::all::{self, Cells, Effects};
 use comity_core::limits::{Member, Part, Restart, ScopeId, Snapshot};
 use comity_core::policy::{Fact, Learned, Outcome};
@@ -22,7 +21,13 @@ pub(crate) struct Report {
 }
 
 impl Redis {
-    pub(crate) fn teach(&mut self, memory: &mut Memory, now: Instant, members: &[Member], lesson: &Lesson<'_>) -> Effects {
+    pub(crate) fn teach(
+        &mut self,
+        memory: &mut Memory,
+        now: Instant,
+        members: &[Member],
+        lesson: &Lesson<'_>,
+    ) -> Effects {
         let Lesson { grant, signal, latency } = *lesson;
         let before: Vec<Snapshot> = members.iter().map(|member| memory.cell(member.scope).snapshot()).collect();
         let effects = all::learn(memory, now, members, grant, signal, latency);

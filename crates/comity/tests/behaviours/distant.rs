@@ -31,7 +31,10 @@ impl Distant {
 }
 
 impl Shared for Distant {
-    #[expect(clippy::disallowed_methods, reason = "a store has a clock of its own; this one is tokio's, which tests pause")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a store has a clock of its own; this one is tokio's, which tests pause"
+    )]
     fn clock(&self) -> ReadClock {
         let origin = tokio::time::Instant::now();
         Arc::new(move || Instant::from_millis(1 << 40).after(origin.elapsed()))

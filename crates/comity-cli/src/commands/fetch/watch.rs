@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use comity_fetch::keep::{Counts, Outcome, Record, Report, Timestamp};
-use comity_fetch::{SharedPace, Observer, Status};
+use comity_fetch::{Observer, SharedPace, Status};
 use tokio::sync::Notify;
 
 use super::reasons::Reasons;
