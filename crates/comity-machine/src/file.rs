@@ -19,6 +19,28 @@ pub(crate) struct PaceFile {
 #[derive(Debug)]
 pub(crate) struct Locked<'a>(&'a File);
 
+/// Lets others run now and then, where this process asks for the lock again and again: the kernel would take the processor
+/// away from it some time, most likely while it holds the lock, and those that wait would find it held whenever they look.
+#[derive(Debug, Default)]
+pub(crate) struct Courtesy {
+    sections: u32,
+    since: u64,
+}
+
+impl Courtesy {
+    pub(crate) fn after_a_section(&mut self) {
+        self.sections += 1;
+        if self.sections < SECTIONS_IN_A_ROW {
+            return;
+        }
+        let now = clock::since_boot();
+        if now.saturating_sub(self.since) < comity_core::time::nanos(A_ROW) {
+            std::thread::yield_now();
+        }
+        *self = Self { sections: 0, since: now };
+    }
+}
+
 impl PaceFile {
     pub(crate) fn new(file: File) -> Result<Self, Trouble> {
         let known = file.metadata()?;
@@ -154,6 +176,10 @@ pub(crate) mod dying {
     }
 }
 
+/// So many sections …
+const SECTIONS_IN_A_ROW: u32 = 32;
+/// … within so long are a row.
+const A_ROW: Duration = Duration::from_micros(640);
 /// Tries without a rest: the lock is held for some microseconds …
 const SPINS: u32 = 30;
 /// … with so long a breath between them …
@@ -162,4 +188,4 @@ const SPIN_LENGTH: u32 = 60;
 const YIELDS: u32 = 20;
 /// … then rests that grow.
 const FIRST_REST: Duration = Duration::from_micros(50);
-const LONGEST_REST: Duration = Duration::from_millis(1);
+const LONGEST_REST: Duration = Duration::from_micros(100);

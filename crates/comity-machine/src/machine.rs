@@ -14,7 +14,7 @@ use comity_store::{
 };
 
 use crate::clock::{self, Boot, Clock};
-use crate::file::PaceFile;
+use crate::file::{Courtesy, PaceFile};
 use crate::header::{Found, Header};
 use crate::index::{self, least_length};
 use crate::look::Look;
@@ -55,6 +55,7 @@ pub struct Machine {
     damaged: u64,
     given_up: u32,
     watching: Watching,
+    courtesy: Courtesy,
     room: Vec<Loaded>,
 }
 
@@ -137,6 +138,7 @@ impl Machine {
             damaged: 0,
             given_up: 0,
             watching,
+            courtesy: Courtesy::default(),
             room: Vec::new(),
         };
         machine.set_watch();
@@ -199,7 +201,12 @@ impl Machine {
             let (file, generation) = self.file(memory, deadline)?;
             let locked = file.lock(deadline)?;
             match read_header(&file, generation) {
-                Ok(header) => return self.work(memory, now, &file, header, work),
+                Ok(header) => {
+                    let done = self.work(memory, now, &file, header, work);
+                    drop(locked);
+                    self.courtesy.after_a_section();
+                    return done;
+                }
                 Err(Trouble::Gone | Trouble::Damaged(_)) => {
                     drop(locked);
                     self.opened = None;
