@@ -135,12 +135,12 @@ pub(crate) fn lock_within(file: &File, deadline: Duration) -> Result<Locked<'_>,
 
 /// In tests a process can die between any two of its writes.
 #[cfg(not(test))]
-fn may_write() -> Result<(), Trouble> {
+pub(crate) fn may_write() -> Result<(), Trouble> {
     Ok(())
 }
 
 #[cfg(test)]
-fn may_write() -> Result<(), Trouble> {
+pub(crate) fn may_write() -> Result<(), Trouble> {
     dying::may_write()
 }
 

@@ -49,7 +49,14 @@ pub(crate) enum Found {
 
 impl Header {
     /// A new file's, whose clock goes on with `base` where others run on it.
-    pub(crate) fn new(generation: u64, after_loss: bool, base: Option<u64>, boot: Boot, since_boot: u64, wall: u64) -> Self {
+    pub(crate) fn new(
+        generation: u64,
+        after_loss: bool,
+        base: Option<u64>,
+        boot: Boot,
+        since_boot: u64,
+        wall: u64,
+    ) -> Self {
         let base = base.unwrap_or_else(|| wall.saturating_sub(since_boot).max(EARLIEST));
         Self {
             generation,

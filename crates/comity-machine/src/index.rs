@@ -20,7 +20,13 @@ pub(crate) enum Place {
 }
 
 /// Finds a name's record and reads it.
-pub(crate) fn find(file: &PaceFile, generation: u64, key: Key, name: &str, into: &mut Record) -> Result<Place, Trouble> {
+pub(crate) fn find(
+    file: &PaceFile,
+    generation: u64,
+    key: Key,
+    name: &str,
+    into: &mut Record,
+) -> Result<Place, Trouble> {
     let mut damaged = None;
     let mut probe = Probe::from(home(tag(key)));
     while let Some((_, entry)) = probe.next(file)? {
@@ -160,7 +166,10 @@ fn reuse(
         if record.is_blank() {
             return Ok(Some((number, 0)));
         }
-        if record.is_whole(header.generation) && record.is_as_new(now) && !record.places().any(|(member, _)| lives(member)) {
+        if record.is_whole(header.generation)
+            && record.is_as_new(now)
+            && !record.places().any(|(member, _)| lives(member))
+        {
             remove(file, record.key(), number)?;
             return Ok(Some((number, record.log())));
         }

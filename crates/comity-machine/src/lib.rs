@@ -38,6 +38,9 @@ mod teach;
 mod trouble;
 mod watch;
 
+#[cfg(test)]
+mod tests;
+
 pub use look::Look;
 pub use machine::{Machine, Settings};
 pub use place::default_path;

@@ -33,7 +33,8 @@ impl Look {
         let writable = std::fs::OpenOptions::new().read(true).write(true).open(&path);
         let is_writable = writable.is_ok();
         let file = writable.or_else(|_| std::fs::File::open(&path)).map_err(Trouble::Io).and_then(PaceFile::new);
-        let file = file.map_err(|error| StoreError::Unusable(format!("no shared pace at {}: {error}", path.display())))?;
+        let file =
+            file.map_err(|error| StoreError::Unusable(format!("no shared pace at {}: {error}", path.display())))?;
         let settings = Settings::default();
         let roster = Roster::new(place.clone(), Boot::of_this_machine(), settings.lease);
         let look = Self { place, file, writable: is_writable, settings, roster };
@@ -45,7 +46,9 @@ impl Look {
         let _locked = self.file.lock(self.settings.lock_deadline)?;
         match Header::read(&self.file)? {
             Found::Header(header) => Ok(header),
-            Found::OtherVersion(version) => Err(Trouble::Unusable(format!("it has format {version}, of another version"))),
+            Found::OtherVersion(version) => {
+                Err(Trouble::Unusable(format!("it has format {version}, of another version")))
+            }
             Found::Foreign => Err(Trouble::Unusable("it is no shared pace but another file".to_owned())),
             Found::Damaged => Err(Trouble::Damaged("its header is damaged".to_owned())),
         }

@@ -355,14 +355,20 @@ impl Machine {
 
     fn count_others(&mut self) {
         let now = clock::since_boot();
-        if self.counted != 0 && now.saturating_sub(self.counted) < comity_core::time::nanos(beat_every(self.settings.lease)) {
+        if self.counted != 0
+            && now.saturating_sub(self.counted) < comity_core::time::nanos(beat_every(self.settings.lease))
+        {
             return;
         }
         self.counted = now;
         let all = self.roster.all();
         let rank = all.iter().position(|seen| Some(seen.member) == self.roster.me()).unwrap_or(0);
         let members = u32::try_from(all.len()).unwrap_or(u32::MAX);
-        self.alone.heard(core::num::NonZeroU32::new(members).unwrap_or(core::num::NonZeroU32::MIN), rank as u32, Duration::ZERO);
+        self.alone.heard(
+            core::num::NonZeroU32::new(members).unwrap_or(core::num::NonZeroU32::MIN),
+            rank as u32,
+            Duration::ZERO,
+        );
     }
 
     fn lose(&mut self, memory: &mut Memory, now: Instant, trouble: &Trouble) {
@@ -513,6 +519,21 @@ impl Readable for Machine {
 
     fn forget_by_name(&mut self, name: Option<&str>) -> Result<usize, StoreError> {
         Look::open(self.place.path.clone())?.forget_by_name(name)
+    }
+}
+
+#[cfg(test)]
+impl Machine {
+    pub(crate) fn watch(&self) -> &crate::watch::Watch {
+        &self.watching.watch
+    }
+
+    pub(crate) fn own(&self) -> Option<&Arc<crate::roster::Own>> {
+        self.roster.own()
+    }
+
+    pub(crate) fn waits_until(&self, until: Instant) {
+        self.watching.waits_until(until);
     }
 }
 

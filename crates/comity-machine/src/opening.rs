@@ -83,7 +83,8 @@ fn adopt(file: &PaceFile, mut header: Header, boot: Boot) -> Result<(u64, u64), 
     }
     if header.boot.id == boot.id && header.boot.namespace != boot.namespace {
         return Err(Trouble::Unusable(
-            "the processes that share it run in another time namespace, whose clock is another: give another path".to_owned(),
+            "the processes that share it run in another time namespace, whose clock is another: give another path"
+                .to_owned(),
         ));
     }
     if header.boot != boot {

@@ -23,7 +23,8 @@ pub fn default_path() -> Result<PathBuf, StoreError> {
         .map(|state| state.join("comity/pace"))
         .ok_or_else(|| {
             StoreError::Unusable(
-                "neither XDG_STATE_HOME nor HOME is set to an absolute path: give the path of the shared pace".to_owned(),
+                "neither XDG_STATE_HOME nor HOME is set to an absolute path: give the path of the shared pace"
+                    .to_owned(),
             )
         })
 }

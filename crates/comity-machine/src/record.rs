@@ -260,7 +260,8 @@ impl Record {
 
     /// Takes this one, and all before it, out of the line.
     pub(crate) fn pass(&mut self, member: Ref) {
-        let after = if self.turns().any(|other| other == member) { self.ahead_of(member) as usize + 1 } else { usize::MAX };
+        let after =
+            if self.turns().any(|other| other == member) { self.ahead_of(member) as usize + 1 } else { usize::MAX };
         let mut left: [u32; MOST_TURNS] = [0; MOST_TURNS];
         for (place, other) in left.iter_mut().zip(self.turns().skip(after)) {
             *place = other.number();

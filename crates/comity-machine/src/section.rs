@@ -1,5 +1,6 @@
 //! One locked section: records come into the memory's scopes, the core decides there, and what changed goes back.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use comity_core::limits::all::Cells as _;
@@ -37,12 +38,14 @@ pub(crate) struct Loaded {
     /// Whether the index does not lead to it yet.
     fresh: bool,
     log: Option<LogPage>,
+    /// A start here is one over others that were before in line and did not come.
+    pub(crate) passes: bool,
 }
 
 impl Loaded {
     pub(crate) fn blank() -> Self {
         let record = Record::blank();
-        Self { scope: ScopeId(0), record, key: [0; 2], number: None, fresh: false, log: None }
+        Self { scope: ScopeId(0), record, key: [0; 2], number: None, fresh: false, log: None, passes: false }
     }
 }
 
@@ -87,6 +90,7 @@ impl Section<'_> {
             number: note.number().or(damaged),
             fresh: found == index::Place::Nowhere,
             log: None,
+            passes: false,
             record: core::mem::replace(&mut into.record, Record::blank()),
         };
         if state.is_none() {
@@ -107,6 +111,9 @@ impl Section<'_> {
         }
         let cell = memory.cell_mut(scope);
         let mirror = floor.then(|| cell.snapshot());
+        if let (Some(state), Some(mirror)) = (&mut state, &mirror) {
+            state.windows = both(&state.windows, &mirror.windows);
+        }
         if forgotten {
             cell.forget();
         }
@@ -127,7 +134,8 @@ impl Section<'_> {
                 tracing::warn!("the shared state of {name} was damaged: it begins anew with its burst spent");
             }
         }
-        let stale: Vec<Ref> = into.record.places().map(|(member, _)| member).filter(|of| self.is_my_past(*of)).collect();
+        let stale: Vec<Ref> =
+            into.record.places().map(|(member, _)| member).filter(|of| self.is_my_past(*of)).collect();
         for member in stale {
             into.record.put_places(member, 0);
         }
@@ -223,7 +231,8 @@ impl Section<'_> {
     fn number(&mut self, loaded: &mut Loaded) -> Result<Option<u32>, Trouble> {
         let roster = &mut *self.roster;
         if loaded.number.is_none()
-            && let Some((number, log)) = index::allocate(self.file, self.header, self.now, |member| roster.lives(member))?
+            && let Some((number, log)) =
+                index::allocate(self.file, self.header, self.now, |member| roster.lives(member))?
         {
             loaded.number = Some(number);
             loaded.record.put_log(log);
@@ -268,10 +277,23 @@ fn ready(cell: &Cell, state: &Snapshot, now: Instant) -> Instant {
 /// As after a start that used up everything at once.
 fn spend(cell: &mut Cell, at: Instant) {
     cell.spend_burst(at);
-    let windows = full_windows(&cell.limits().windows, at);
-    if !windows.is_empty() {
-        cell.raise(&Snapshot { windows, ..Snapshot::default() });
+    if !cell.limits().windows.is_empty() {
+        let mut state = cell.snapshot();
+        state.windows = both(&state.windows, &full_windows(&cell.limits().windows, at));
+        cell.restore(&state);
     }
+}
+
+/// All starts of two logs. Those that both have are of the time when they were one.
+fn both(one: &Windows, other: &Windows) -> Windows {
+    if other.is_empty() {
+        return one.clone();
+    }
+    let mut all: BTreeMap<Instant, u32> = one.to_keep(usize::MAX).into_iter().collect();
+    for (at, count) in other.to_keep(usize::MAX) {
+        all.entry(at).and_modify(|known| *known = count.max(*known)).or_insert(count);
+    }
+    Windows::kept(all)
 }
 
 fn full_windows(windows: &[Window], at: Instant) -> Windows {

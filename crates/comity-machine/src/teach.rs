@@ -13,7 +13,12 @@ use crate::trouble::Trouble;
 
 impl Section<'_> {
     /// Checks a late grant.
-    pub(crate) fn begin(&mut self, memory: &mut Memory, members: &[Member], grant: &mut Grant) -> Result<Begin, Trouble> {
+    pub(crate) fn begin(
+        &mut self,
+        memory: &mut Memory,
+        members: &[Member],
+        grant: &mut Grant,
+    ) -> Result<Begin, Trouble> {
         let mut loaded = self.load_all(memory, members.iter().map(|member| member.scope))?;
         let begin = all::begin(memory, self.now, members, grant);
         self.store_all(memory, &mut loaded)?;
@@ -29,8 +34,7 @@ impl Section<'_> {
     ) -> Result<Effects, Trouble> {
         let taught = members.iter().filter(|member| member.part != Part::Bound);
         let mut loaded = self.load_all(memory, taught.map(|member| member.scope))?;
-        let before: Vec<(Duration, Instant)> =
-            loaded.iter().map(|loaded| pace(memory, loaded.scope)).collect();
+        let before: Vec<(Duration, Instant)> = loaded.iter().map(|loaded| pace(memory, loaded.scope)).collect();
         let effects = all::learn(memory, self.now, members, lesson.grant, lesson.signal, lesson.latency);
         for (loaded, (from, paused)) in loaded.iter_mut().zip(before) {
             let (to, pause) = pace(memory, loaded.scope);
