@@ -15,6 +15,7 @@ use comity_core::scope::{Pattern, Rules, Target};
 use comity_machine::{Machine, Settings};
 use comity_store::{Asked, Claimed, Memory, MemorySettings, Shared, Store as _};
 
+#[expect(clippy::print_stdout, reason = "what it measured is what it is for")]
 fn main() {
     let arguments: Vec<String> = env::args().skip(1).collect();
     if arguments.first().is_some_and(|first| first == "worker") {
@@ -53,7 +54,7 @@ fn main() {
     drop(std::fs::remove_dir_all(path.parent().expect("a directory")));
 }
 
-#[expect(clippy::disallowed_methods, reason = "it measures time")]
+#[expect(clippy::disallowed_methods, clippy::print_stderr, reason = "it measures time, and says what went wrong")]
 fn work(arguments: &[String]) {
     let number = |at: usize| arguments[at].parse::<u64>().expect("a number");
     let (seconds, hosts, rate) = (number(1), number(2), number(3));

@@ -99,7 +99,7 @@ impl Machine {
     /// # Errors
     /// When there is none.
     pub fn look(path: impl Into<PathBuf>) -> Result<Look, StoreError> {
-        Look::open(path.into())
+        Look::open(&path.into())
     }
 
     pub(crate) fn open_as(path: &Path, settings: Settings, boot: Boot) -> Result<Self, StoreError> {
@@ -250,11 +250,9 @@ impl Machine {
             section.forget(memory, &forgotten)?;
         }
         let done = work(&mut section, memory)?;
-        if header.news == before.news {
-            self.watching.watch.heard(header.news);
-        } else {
-            self.watching.watch.begin_with(header.news);
-        }
+        self.watching.watch.heard(before.news);
+        // What this process changed itself is no news to it.
+        self.watching.watch.begin_with(header.news);
         if header != before {
             header.write(file)?;
         }
@@ -514,11 +512,11 @@ impl Shared for Machine {
 
 impl Readable for Machine {
     fn list(&mut self) -> Result<Listing, StoreError> {
-        Look::open(self.place.path.clone())?.list()
+        Look::open(&self.place.path)?.list()
     }
 
     fn forget_by_name(&mut self, name: Option<&str>) -> Result<usize, StoreError> {
-        Look::open(self.place.path.clone())?.forget_by_name(name)
+        Look::open(&self.place.path)?.forget_by_name(name)
     }
 }
 

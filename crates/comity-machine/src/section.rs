@@ -84,15 +84,10 @@ impl Section<'_> {
             index::Place::Record(number) if state.is_none() => Some(number),
             _ => None,
         };
-        *into = Loaded {
-            scope,
-            key,
-            number: note.number().or(damaged),
-            fresh: found == index::Place::Nowhere,
-            log: None,
-            passes: false,
-            record: core::mem::replace(&mut into.record, Record::blank()),
-        };
+        (into.scope, into.key) = (scope, key);
+        into.number = note.number().or(damaged);
+        into.fresh = found == index::Place::Nowhere;
+        (into.log, into.passes) = (None, false);
         if state.is_none() {
             into.record.make(key, name);
         }

@@ -10,7 +10,9 @@ use comity_store::StoreError;
 use super::*;
 
 /// What was done to the file.
-const LOSSES: [(&str, fn(&Path)); 6] = [
+type Loss = (&'static str, fn(&Path));
+
+const LOSSES: [Loss; 6] = [
     ("deleted", |path| std::fs::remove_file(path).unwrap()),
     ("truncated", |path| OpenOptions::new().write(true).open(path).unwrap().set_len(0).unwrap()),
     ("cut short", |path| OpenOptions::new().write(true).open(path).unwrap().set_len(8_000_000).unwrap()),
@@ -145,6 +147,40 @@ fn x9_what_was_forgotten_on_purpose_does_not_come_back_from_a_memory() {
     members[0].forget(at(4), HOST);
     members[1].news(at(5000));
     members[1].claim(at(5001), HOST).expect("it is not raised again");
+}
+
+#[test]
+fn d3_a_stored_time_ahead_of_any_legal_wait_is_discarded() {
+    let town = Town::new(&[], every(1000));
+    let mut members = town.members(2);
+    // A clock that was far ahead, and then was not.
+    let year_and_more = SEC * (400 * 86_400);
+    let grant = members[0].claim(at(0).after(year_and_more), HOST).unwrap();
+    members[0].learn(at(0).after(year_and_more), HOST, &grant, &refused(Some(SEC * 3600)));
+    members[0].release(at(0), HOST, &grant);
+    let wait = members[1].claim(at(1), HOST).unwrap_err();
+    assert!(wait.until <= at(1001), "{wait:?}");
+    members[1].claim(at(1001), HOST).unwrap();
+}
+
+#[test]
+fn a_store_is_looked_at_where_there_is_one() {
+    use comity_store::Readable as _;
+    let town = Town::new(&[], every(1000));
+    assert!(matches!(Machine::look(town.path()), Err(StoreError::Unusable(_))));
+    let mut member = town.member();
+    let grant = member.claim(at(0), HOST).unwrap();
+    member.learn(at(0), HOST, &grant, &refused(Some(SEC * 60)));
+    let mut look = Machine::look(town.path()).unwrap();
+    let listing = look.list().unwrap();
+    assert_eq!((listing.scopes.len(), listing.members.len()), (1, 1), "whoever looks is no member");
+    let known = &listing.scopes[0];
+    assert_eq!((known.name.as_str(), known.interval, known.state.in_flight), (HOST, SEC, 1));
+    assert_eq!(known.next_start, at(60_000));
+    assert_eq!(look.forget_by_name(Some("other.org")).unwrap(), 0);
+    assert_eq!(look.forget_by_name(Some(HOST)).unwrap(), 1);
+    assert_eq!(member.claim(at(1), HOST).unwrap_err().until, at(1000), "its spacing is no lesson");
+    member.claim(at(1000), HOST).expect("the pause is forgotten");
 }
 
 #[test]
