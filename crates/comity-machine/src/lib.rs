@@ -25,6 +25,7 @@ mod clock;
 mod file;
 mod header;
 mod index;
+mod log;
 mod look;
 mod machine;
 mod opening;

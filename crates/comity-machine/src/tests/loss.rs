@@ -184,6 +184,21 @@ fn a_store_is_looked_at_where_there_is_one() {
 }
 
 #[test]
+fn t13_a_pace_forgotten_by_somebody_who_looks_is_forgotten_by_all() {
+    use comity_core::limits::all::Cells as _;
+    use comity_store::Readable as _;
+    let town = Town::new(&[], Partial::default());
+    let mut member = town.member();
+    let grant = member.claim(at(0), HOST).unwrap();
+    member.learn(at(1), HOST, &grant, &refused(None));
+    assert_eq!(member.claim(at(2), HOST).unwrap_err().until, at(250));
+    assert_eq!(Machine::look(town.path()).unwrap().forget_by_name(None).unwrap(), 1);
+    member.claim(at(3), HOST).expect("the learned pace is forgotten");
+    let scope = member.route(HOST).members()[0].scope;
+    assert_eq!(member.memory.cell(scope).interval(), Duration::ZERO);
+}
+
+#[test]
 fn a_file_of_somebodys_is_left_alone() {
     let there = tempfile::tempdir().unwrap();
     let path = there.path().join("notes.txt");

@@ -100,6 +100,20 @@ fn x8_a_member_that_is_gone_from_its_turn_costs_one_short_wait() {
 }
 
 #[test]
+fn x8_a_claim_that_comes_before_the_watch_tells_what_changed_too() {
+    let town = Town::new(&[], Partial::default());
+    let mut members = town.members(2);
+    for member in &members {
+        member.machine.watch().frozen.store(true, Ordering::Relaxed);
+    }
+    members[1].claim(at(0), "other.org").unwrap();
+    members[0].forget(at(2), HOST);
+    assert!(!members[0].news(at(3)), "who did it knows");
+    members[1].claim(at(3), "other.org").unwrap();
+    assert!(members[1].news(at(4)));
+}
+
+#[test]
 fn x8_what_is_forgotten_is_told_to_those_that_wait_elsewhere() {
     let town = Town::new(&[], Partial::default());
     let mut members = town.members(2);
