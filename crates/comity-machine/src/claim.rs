@@ -73,7 +73,8 @@ impl Section<'_> {
 
     /// Whether a scope's line lets this process start: whoever has others before it in line leaves each of them a while to
     /// come, counted from when the scope was free. So nobody starves, and one that is gone costs no more than its while.
-    fn order(&self, memory: &Memory, claim: &Claim<'_>, part: Part, loaded: &Loaded) -> Option<Wait> {
+    fn order(&self, memory: &Memory, claim: &Claim<'_>, part: Part, loaded: &mut Loaded) -> Option<Wait> {
+        loaded.passes = false;
         let ahead = loaded.record.ahead_of(self.me);
         let scarce = self.scarce(memory, claim, part, loaded, ahead);
         let (free, each, told) = match scarce {
@@ -86,6 +87,7 @@ impl Section<'_> {
             }
         };
         let until = free.after(each * ahead);
+        loaded.passes = until <= self.now;
         (until > self.now).then(|| {
             // Those ahead may start sooner than they must, and then it is this one's turn.
             let sooner = if matches!(scarce, Scarce::Places { .. }) { self.now } else { free }.after(told * ahead);
@@ -113,7 +115,6 @@ impl Section<'_> {
     /// Notes a start in its records.
     fn started(&mut self, memory: &Memory, claim: &Claim<'_>, asked: Asked, grant: &Grant, loaded: &mut [Loaded]) {
         for (n, (member, loaded)) in claim.members.iter().zip(loaded).enumerate() {
-            let contended = !matches!(self.scarce(memory, claim, member.part, loaded, 1), Scarce::Nothing);
             let cell = memory.cell(loaded.scope);
             let record = &mut loaded.record;
             if grant.trials >> n & 1 == 1 {
@@ -124,7 +125,8 @@ impl Section<'_> {
             }
             record.put_interval(cell.interval());
             record.put_most_in_flight(cell.limits().in_flight.map(core::num::NonZeroU32::get));
-            if contended {
+            // Where there was enough for those ahead too, they keep their turns.
+            if loaded.passes {
                 record.pass(self.me);
             } else {
                 record.leave(self.me);

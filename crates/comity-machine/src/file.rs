@@ -1,7 +1,9 @@
 //! The file: positioned reads and writes, and its lock. No mapping: a truncated file is an error and not a crash.
+//!
+//! Reads and writes are the kernel's own calls, without the C library's bookkeeping: a tenth of a claim.
 
 use std::fs::{File, TryLockError};
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -18,6 +20,28 @@ pub(crate) struct PaceFile {
 /// The lock, until it is dropped. The kernel frees it when its holder dies.
 #[derive(Debug)]
 pub(crate) struct Locked<'a>(&'a File);
+
+/// Lets others run now and then, where this process asks for the lock again and again: the kernel would take the processor
+/// away from it some time, most likely while it holds the lock, and those that wait would find it held whenever they look.
+#[derive(Debug, Default)]
+pub(crate) struct Courtesy {
+    sections: u32,
+    since: u64,
+}
+
+impl Courtesy {
+    pub(crate) fn after_a_section(&mut self) {
+        self.sections += 1;
+        if self.sections < SECTIONS_IN_A_ROW {
+            return;
+        }
+        let now = clock::since_boot();
+        if now.saturating_sub(self.since) < comity_core::time::nanos(A_ROW) {
+            std::thread::yield_now();
+        }
+        *self = Self { sections: 0, since: now };
+    }
+}
 
 impl PaceFile {
     pub(crate) fn new(file: File) -> Result<Self, Trouble> {
@@ -47,19 +71,21 @@ impl PaceFile {
     }
 
     pub(crate) fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Trouble> {
-        self.file.read_exact_at(into, at).map_err(|error| match error.kind() {
-            std::io::ErrorKind::UnexpectedEof => Trouble::Damaged("it is shorter than it should be".to_owned()),
-            _ => error.into(),
-        })
+        if self.read_some(at, into)? < into.len() {
+            return Err(Trouble::Damaged("it is shorter than it should be".to_owned()));
+        }
+        Ok(())
     }
 
     /// Reads what there is; how many bytes that were.
     pub(crate) fn read_some(&self, at: u64, into: &mut [u8]) -> Result<usize, Trouble> {
         let mut done = 0;
         while done < into.len() {
-            match self.file.read_at(&mut into[done..], at + done as u64)? {
-                0 => break,
-                more => done += more,
+            match rustix::io::pread(&self.file, &mut into[done..], at + done as u64) {
+                Ok(0) => break,
+                Ok(more) => done += more,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(std::io::Error::from(error).into()),
             }
         }
         Ok(done)
@@ -67,7 +93,16 @@ impl PaceFile {
 
     pub(crate) fn write(&self, at: u64, bytes: &[u8]) -> Result<(), Trouble> {
         may_write()?;
-        Ok(self.file.write_all_at(bytes, at)?)
+        let mut done = 0;
+        while done < bytes.len() {
+            match rustix::io::pwrite(&self.file, &bytes[done..], at + done as u64) {
+                Ok(0) => return Err(std::io::Error::from(std::io::ErrorKind::WriteZero).into()),
+                Ok(more) => done += more,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(std::io::Error::from(error).into()),
+            }
+        }
+        Ok(())
     }
 }
 
@@ -98,13 +133,14 @@ pub(crate) fn lock_within(file: &File, deadline: Duration) -> Result<Locked<'_>,
         }
         let now = clock::since_boot();
         let waited = Duration::from_nanos(now.saturating_sub(*began.get_or_insert(now)));
-        if waited >= deadline {
+        // One that was not given the processor while it waited has not really tried.
+        if waited >= deadline && (tries >= LEAST_TRIES || waited >= deadline * 2) {
             return Err(Trouble::Busy(deadline));
         }
         if tries < SPINS + YIELDS {
             std::thread::yield_now();
         } else {
-            clock::rest(rest.min(deadline.saturating_sub(waited)).max(FIRST_REST));
+            clock::rest(rest);
             rest = (rest * 2).min(LONGEST_REST);
         }
     }
@@ -113,14 +149,30 @@ pub(crate) fn lock_within(file: &File, deadline: Duration) -> Result<Locked<'_>,
 
 /// In tests a process can die between any two of its writes.
 #[cfg(not(test))]
-fn may_write() -> Result<(), Trouble> {
+pub(crate) fn may_write() -> Result<(), Trouble> {
     Ok(())
 }
 
 #[cfg(test)]
-fn may_write() -> Result<(), Trouble> {
+pub(crate) fn may_write() -> Result<(), Trouble> {
     dying::may_write()
 }
+
+/// So many sections …
+const SECTIONS_IN_A_ROW: u32 = 32;
+/// … within so long are a row.
+const A_ROW: Duration = Duration::from_micros(640);
+/// Tries without a rest: the lock is held for some microseconds …
+const SPINS: u32 = 30;
+/// … with so long a breath between them …
+const SPIN_LENGTH: u32 = 60;
+/// … then so many that let others run …
+const YIELDS: u32 = 20;
+/// … and so many before the lock is given up.
+const LEAST_TRIES: u32 = 150;
+/// Rests that grow.
+const FIRST_REST: Duration = Duration::from_micros(50);
+const LONGEST_REST: Duration = Duration::from_micros(100);
 
 #[cfg(test)]
 pub(crate) mod dying {
@@ -153,13 +205,3 @@ pub(crate) mod dying {
         }
     }
 }
-
-/// Tries without a rest: the lock is held for some microseconds …
-const SPINS: u32 = 30;
-/// … with so long a breath between them …
-const SPIN_LENGTH: u32 = 60;
-/// … then so many that let others run …
-const YIELDS: u32 = 20;
-/// … then rests that grow.
-const FIRST_REST: Duration = Duration::from_micros(50);
-const LONGEST_REST: Duration = Duration::from_millis(1);

@@ -25,6 +25,7 @@ mod clock;
 mod file;
 mod header;
 mod index;
+mod log;
 mod look;
 mod machine;
 mod opening;
@@ -37,6 +38,9 @@ mod sum;
 mod teach;
 mod trouble;
 mod watch;
+
+#[cfg(test)]
+mod tests;
 
 pub use look::Look;
 pub use machine::{Machine, Settings};

@@ -1,6 +1,6 @@
 //! A store as people look at it: without joining it.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use comity_core::limits::{Pause, Snapshot, Tally};
 use comity_core::policy::Learned;
@@ -28,11 +28,11 @@ pub struct Look {
 }
 
 impl Look {
-    pub(crate) fn open(path: PathBuf) -> Result<Self, StoreError> {
-        let place = Place::of(&path);
-        let writable = std::fs::OpenOptions::new().read(true).write(true).open(&path);
+    pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
+        let place = Place::of(path);
+        let writable = std::fs::OpenOptions::new().read(true).write(true).open(path);
         let is_writable = writable.is_ok();
-        let file = writable.or_else(|_| std::fs::File::open(&path)).map_err(Trouble::Io).and_then(PaceFile::new);
+        let file = writable.or_else(|_| std::fs::File::open(path)).map_err(Trouble::Io).and_then(PaceFile::new);
         let file =
             file.map_err(|error| StoreError::Unusable(format!("no shared pace at {}: {error}", path.display())))?;
         let settings = Settings::default();

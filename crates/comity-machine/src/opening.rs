@@ -96,6 +96,7 @@ fn adopt(file: &PaceFile, mut header: Header, boot: Boot) -> Result<(u64, u64), 
 
 /// Makes a new file under another name and then gives it its own, so that nobody sees a part of one.
 fn make(place: &Place, roster: &Roster, opening: Opening) -> Result<Opened, Trouble> {
+    sweep(place);
     let after_loss = opening.lost || roster.has_others();
     let base = opening.base.or_else(|| roster.base());
     let generation = random().max(1);
@@ -141,6 +142,18 @@ fn set_aside(place: &Place, file: &PaceFile, why: &str) -> Result<(), Trouble> {
 /// Too short to have been a store, and not empty: a file of somebody's, not a store that was overwritten.
 fn is_somebodys(file: &PaceFile) -> Result<bool, Trouble> {
     Ok((1..least_length(0)).contains(&file.len()?))
+}
+
+/// What somebody left who died while making a file.
+fn sweep(place: &Place) {
+    let Some(directory) = place.path.parent().and_then(|parent| parent.read_dir().ok()) else { return };
+    let Some(name) = place.path.file_name() else { return };
+    let unfinished = format!("{}.new-", name.to_string_lossy());
+    for entry in directory.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(&unfinished)) {
+        if let Err(error) = std::fs::remove_file(entry.path()) {
+            tracing::debug!("an unfinished file stays: {error}");
+        }
+    }
 }
 
 /// A number nobody else has.

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use comity_core::limits::{SNAPSHOT_BYTES, Snapshot, Windows};
+use comity_core::limits::{SNAPSHOT_BYTES, Snapshot};
 use comity_core::time::Instant;
 
 use crate::sum::{Key, sum};
@@ -334,50 +334,6 @@ impl Record {
     }
 }
 
-/// A page of starts: the log of a scope's windows.
-#[derive(Clone, Debug)]
-pub(crate) struct LogPage(pub(crate) Box<[u8; PAGE_BYTES]>);
-
-impl LogPage {
-    pub(crate) fn blank() -> Self {
-        Self(Box::new([0; PAGE_BYTES]))
-    }
-
-    /// The starts of this scope, as a page.
-    pub(crate) fn make(generation: u64, key: Key, windows: &Windows) -> Self {
-        let mut page = Self::blank();
-        let bytes = &mut page.0;
-        bytes[KIND] = KIND_LOG;
-        let kept = windows.to_keep(LOG_ENTRIES);
-        bytes[NAME_LENGTH..NAME_LENGTH + 2].copy_from_slice(&(kept.len() as u16).to_le_bytes());
-        bytes[KEY..KEY + 8].copy_from_slice(&key[0].to_le_bytes());
-        bytes[KEY + 8..KEY + 16].copy_from_slice(&key[1].to_le_bytes());
-        for (entry, (at, count)) in bytes[LOG_AT..].chunks_exact_mut(LOG_ENTRY_BYTES).zip(kept) {
-            entry[..8].copy_from_slice(&at.as_nanos().to_le_bytes());
-            entry[8..].copy_from_slice(&count.to_le_bytes());
-        }
-        let sum = sum(generation, &bytes[8..]);
-        bytes[..8].copy_from_slice(&sum.to_le_bytes());
-        page
-    }
-
-    /// The starts, where these bytes are this scope's log.
-    pub(crate) fn windows(&self, generation: u64, key: Key) -> Option<Windows> {
-        let bytes = &self.0;
-        let word = |at: usize| u64::from_le_bytes(core::array::from_fn(|n| bytes[at + n]));
-        if word(0) != sum(generation, &bytes[8..]) || bytes[KIND] != KIND_LOG || [word(KEY), word(KEY + 8)] != key {
-            return None;
-        }
-        let count = usize::from(u16::from_le_bytes([bytes[NAME_LENGTH], bytes[NAME_LENGTH + 1]])).min(LOG_ENTRIES);
-        let entry = |entry: &[u8]| {
-            let at = u64::from_le_bytes(core::array::from_fn(|n| entry[n]));
-            let count = u32::from_le_bytes(core::array::from_fn(|n| entry[8 + n]));
-            (Instant::from_nanos(at), count)
-        };
-        Some(Windows::kept(bytes[LOG_AT..].chunks_exact(LOG_ENTRY_BYTES).take(count).map(entry)))
-    }
-}
-
 /// Whether a page that begins with these bytes is a log.
 pub(crate) fn begins_a_log(first: &Record) -> bool {
     first.bytes[KIND] == KIND_LOG
@@ -413,10 +369,10 @@ const MOST_TURNS: usize = 24;
 const MEMORY: Duration = Duration::from_secs(3600);
 
 // Where what stands. The checksum comes first, over all that follows it.
-const KIND: usize = 8;
-const NAME_LENGTH: usize = 10;
+pub(crate) const KIND: usize = 8;
+pub(crate) const NAME_LENGTH: usize = 10;
 const FORGETS: usize = 12;
-const KEY: usize = 16;
+pub(crate) const KEY: usize = 16;
 const STATE: usize = 32;
 const INTERVAL: usize = STATE + SNAPSHOT_BYTES;
 const MOST_IN_FLIGHT: usize = INTERVAL + 8;
@@ -431,11 +387,7 @@ const TURNS: usize = PLACES + MOST_PLACES * 8;
 const NAME: usize = TURNS + MOST_TURNS * 4;
 
 const KIND_RECORD: u8 = 1;
-const KIND_LOG: u8 = 2;
-const LOG_AT: usize = 32;
-const LOG_ENTRY_BYTES: usize = 12;
-/// Starts a log tells apart; more are told together with their later neighbours.
-const LOG_ENTRIES: usize = (PAGE_BYTES - LOG_AT) / LOG_ENTRY_BYTES;
+pub(crate) const KIND_LOG: u8 = 2;
 
 #[cfg(test)]
 mod tests {
@@ -513,15 +465,5 @@ mod tests {
         assert!(!record.is_changed());
         record.queue(member(1));
         assert!(record.is_changed());
-    }
-
-    #[test]
-    fn a_log_comes_back_from_its_page() {
-        let starts: Vec<(Instant, u32)> = (1..200).map(|n| (Instant::from_millis(n), n as u32 % 3 + 1)).collect();
-        let windows = Windows::kept(starts);
-        let page = LogPage::make(9, key("a"), &windows);
-        assert_eq!(page.windows(9, key("a")), Some(windows));
-        assert_eq!(page.windows(9, key("b")), None);
-        assert_eq!(LogPage::blank().windows(9, key("a")), None);
     }
 }

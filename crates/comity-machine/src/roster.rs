@@ -12,6 +12,7 @@ use std::time::Duration;
 use comity_core::time::Instant;
 
 use crate::clock::{self, Boot};
+use crate::file::may_write;
 use crate::place::{Place, cannot};
 use crate::record::Ref;
 use crate::trouble::Trouble;
@@ -90,6 +91,7 @@ impl Roster {
                 bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
             }
             bytes[NAME..NAME + name.len()].copy_from_slice(name.as_bytes());
+            may_write()?;
             file.write_all_at(&bytes, 0)?;
             let last_beat = AtomicU64::new(clock::since_boot());
             self.me = Some(Arc::new(Own { file, me: Ref::new(slot, incarnation), last_beat }));
@@ -153,7 +155,10 @@ impl Roster {
     /// Notes that this process has told the file of this generation its places.
     pub(crate) fn tell(&self, generation: u64) -> Result<(), Trouble> {
         match &self.me {
-            Some(own) => Ok(own.file.write_all_at(&generation.to_le_bytes(), TOLD as u64)?),
+            Some(own) => {
+                may_write()?;
+                Ok(own.file.write_all_at(&generation.to_le_bytes(), TOLD as u64)?)
+            }
             None => Ok(()),
         }
     }
@@ -173,6 +178,9 @@ impl Roster {
 
     /// A member leaves of itself, or is given up by others.
     pub(crate) fn end(&self, member: Ref) {
+        if may_write().is_err() {
+            return;
+        }
         let ended = u64::from(member.incarnation()).to_le_bytes();
         let path = self.place.members.join(member.slot().to_string());
         let wrote = OpenOptions::new().write(true).open(path).and_then(|file| file.write_all_at(&ended, ENDED as u64));

@@ -1,5 +1,6 @@
 //! One locked section: records come into the memory's scopes, the core decides there, and what changed goes back.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use comity_core::limits::all::Cells as _;
@@ -10,7 +11,8 @@ use comity_store::{Memory, Store as _};
 use crate::file::PaceFile;
 use crate::header::Header;
 use crate::index;
-use crate::record::{LogPage, RECORDS_A_PAGE, Record, Ref};
+use crate::log::LogPage;
+use crate::record::{RECORDS_A_PAGE, Record, Ref};
 use crate::roster::Roster;
 use crate::side::Side;
 use crate::sum::{Key, key};
@@ -37,12 +39,14 @@ pub(crate) struct Loaded {
     /// Whether the index does not lead to it yet.
     fresh: bool,
     log: Option<LogPage>,
+    /// A start here is one over others that were before in line and did not come.
+    pub(crate) passes: bool,
 }
 
 impl Loaded {
     pub(crate) fn blank() -> Self {
         let record = Record::blank();
-        Self { scope: ScopeId(0), record, key: [0; 2], number: None, fresh: false, log: None }
+        Self { scope: ScopeId(0), record, key: [0; 2], number: None, fresh: false, log: None, passes: false }
     }
 }
 
@@ -81,14 +85,10 @@ impl Section<'_> {
             index::Place::Record(number) if state.is_none() => Some(number),
             _ => None,
         };
-        *into = Loaded {
-            scope,
-            key,
-            number: note.number().or(damaged),
-            fresh: found == index::Place::Nowhere,
-            log: None,
-            record: core::mem::replace(&mut into.record, Record::blank()),
-        };
+        (into.scope, into.key) = (scope, key);
+        into.number = note.number().or(damaged);
+        into.fresh = found == index::Place::Nowhere;
+        (into.log, into.passes) = (None, false);
         if state.is_none() {
             into.record.make(key, name);
         }
@@ -107,6 +107,9 @@ impl Section<'_> {
         }
         let cell = memory.cell_mut(scope);
         let mirror = floor.then(|| cell.snapshot());
+        if let (Some(state), Some(mirror)) = (&mut state, &mirror) {
+            state.windows = both(&state.windows, &mirror.windows);
+        }
         if forgotten {
             cell.forget();
         }
@@ -270,10 +273,23 @@ fn ready(cell: &Cell, state: &Snapshot, now: Instant) -> Instant {
 /// As after a start that used up everything at once.
 fn spend(cell: &mut Cell, at: Instant) {
     cell.spend_burst(at);
-    let windows = full_windows(&cell.limits().windows, at);
-    if !windows.is_empty() {
-        cell.raise(&Snapshot { windows, ..Snapshot::default() });
+    if !cell.limits().windows.is_empty() {
+        let mut state = cell.snapshot();
+        state.windows = both(&state.windows, &full_windows(&cell.limits().windows, at));
+        cell.restore(&state);
     }
+}
+
+/// All starts of two logs. Those that both have are of the time when they were one.
+fn both(one: &Windows, other: &Windows) -> Windows {
+    if other.is_empty() {
+        return one.clone();
+    }
+    let mut all: BTreeMap<Instant, u32> = one.to_keep(usize::MAX).into_iter().collect();
+    for (at, count) in other.to_keep(usize::MAX) {
+        all.entry(at).and_modify(|known| *known = count.max(*known)).or_insert(count);
+    }
+    Windows::kept(all)
 }
 
 fn full_windows(windows: &[Window], at: Instant) -> Windows {
