@@ -220,7 +220,7 @@ impl Mirror {
             k: kind(&limits.policy),
             to: micros(Instant::ZERO.after(limits.policy.tolerance())),
             fi: wait_micros(limits.policy.fresh().interval()),
-            own: (member.part != Part::Learned).then_some(known.own),
+            own: Some(known.own),
             out: known.out,
             fg: known.raw.fg,
             sure: known.seen && !heavy && known.raw.x > micros(at),

@@ -155,7 +155,7 @@ impl Redis {
                 members.push(*member);
                 started.push(lesson.started.unwrap_or(0));
                 arguments.push(Scope {
-                    own: (member.part != Part::Learned).then_some(known.own),
+                    own: Some(known.own),
                     out: known.out,
                     bu: limits.burst.get(),
                     k: kind(&limits.policy),
