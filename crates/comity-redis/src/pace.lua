@@ -241,7 +241,7 @@ local function turn(S, a, since)
   end
   if ahead == 0 then return 0 end
   local pace = max(a.i or 0, learned(S, a, clock), S.c or 0)
-  local step = pace > 0 and min(max(floor(pace / 4), 2000), 25000) or 10000
+  local step = pace > 0 and min(max(floor(pace / 4), 2000), 25000) or 25000
   return max(since, S.fr or 0) + ahead * step
 end
 
@@ -408,7 +408,7 @@ function ops.release()
       S.pr, S.ti = 1, nil
       wake(n, S, 64)
     else
-      wake(n, S, 4)
+      wake(n, S, 2)
     end
   end
 end
