@@ -157,6 +157,7 @@ impl Redis {
         let late = now.since(pending.due);
         // Who was set for an instant and had to ask is as much later as the way takes.
         call.due = Some(micros(if late.is_zero() { late } else { late + clock.took() }));
+        call.later = (pending.at > 0).then(|| micros(pending.late_by.unwrap_or(LEAST_AHEAD)));
         call.want = pending.want;
         call.far = micros((clock.took() * 2).clamp(LEAST_AHEAD, MOST_FAR));
         let id = self.next_call();
@@ -232,9 +233,9 @@ impl Redis {
         }
         pending.usable(answer.late.map(span));
         let clock = self.mirror.known(memory, scopes[0]).clock;
-        let start = clock.local(instant(answer.t)).min(came.max(sent));
+        let start = clock.local(instant(answer.at));
         pending.start = if pending.at == 0 { start } else { pending.start.max(start) };
-        pending.starts.extend(scopes.iter().map(|scope| (*scope, answer.t)));
+        pending.starts.extend(scopes.iter().map(|scope| (*scope, answer.at)));
         pending.at += 1;
         pending.tries = 0;
         if pending.at < pending.groups.len() {

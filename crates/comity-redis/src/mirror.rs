@@ -170,11 +170,6 @@ impl Mirror {
         }
     }
 
-    /// Without making it.
-    pub(crate) fn get(&mut self, scope: ScopeId) -> Option<&mut Known> {
-        self.known.get_mut(&scope)
-    }
-
     pub(crate) fn each(&mut self) -> impl Iterator<Item = (ScopeId, &mut Known)> {
         self.known.iter_mut().map(|(scope, known)| (*scope, known))
     }

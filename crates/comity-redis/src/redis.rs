@@ -1,7 +1,7 @@
 //! The store: this process's end of it.
 
 use core::time::Duration;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use comity_core::limits::all::{self, Begin, Cells, Claim, Effects, Grant, Origin};
@@ -347,7 +347,6 @@ impl Redis {
     fn arrived(&mut self, memory: &mut Memory, now: Instant, arrived: Arrived) {
         match arrived {
             Arrived::Answer { id, sent, came, result } => {
-                if std::env::var_os("DBG").is_some() { eprintln!("{id} {:?}", result.as_ref().map(|b| unpack::<Answer>(b).map(|a| (a.clone(), a.s.iter().map(|r| crate::state::State::read(&r.s)).collect::<Vec<_>>())))); }
                 let came = if self.given_times { sent } else { came };
                 let Some(under_way) = self.under_way.remove(&id) else { return };
                 let answer = result.and_then(|bytes| {
@@ -575,9 +574,6 @@ impl Drop for Redis {
         self.link.close(last, self.settings.deadline);
     }
 }
-
-/// What a queue of reserved starts is for: a route and a cost.
-pub(crate) type Reserved = VecDeque<Grant>;
 
 /// Those that wait for what only others can bring look again after an eighth of their wait, but no sooner and no later.
 const SHORTEST_LOOK: Duration = Duration::from_millis(5);
