@@ -103,7 +103,9 @@ local function load(n, a, born)
   local kept = redis.call('GET', KEYS[n])
   local S = kept and cmsgpack.unpack(kept) or {}
   -- Whether it has expired already or not is all the same.
-  if S.x and S.x <= clock then kept, S = false, {fg = S.fg} end
+  if S.x and S.x <= clock then
+    kept, S = false, {fg = S.fg, k = S.k == 'p' and 'p' or nil, s = S.k == 'p' and S.s or nil}
+  end
   a.new = not kept
   a.others = live(S)
   if not kept and born then
