@@ -160,9 +160,9 @@ impl Redis {
         call.at = Some(crate::state::micros(clock.store(now)));
         call.cost = Some(pending.cost);
         call.asked = Some(micros(now.since(pending.asked)));
-        let late = now.since(pending.due);
-        // Who was set for an instant and had to ask is as much later as the way takes.
-        call.due = Some(micros(if late.is_zero() { late } else { late + clock.took() }));
+        // What another slot let start is not counted from further back here as well.
+        call.due = Some(micros(if pending.at == 0 { now.since(pending.due) } else { Duration::ZERO }));
+        call.later = (pending.at > 0).then(|| micros(pending.late_by.unwrap_or(LEAST_AHEAD)));
         call.want = pending.want;
         call.far = micros((clock.took() * 2).clamp(LEAST_AHEAD, MOST_FAR));
         let id = self.next_call();
@@ -238,9 +238,9 @@ impl Redis {
         }
         pending.usable(answer.late.map(span));
         let clock = self.mirror.known(memory, scopes[0]).clock;
-        let start = clock.local(instant(answer.t)).min(came.max(sent));
+        let start = clock.local(instant(answer.at));
         pending.start = if pending.at == 0 { start } else { pending.start.max(start) };
-        pending.starts.extend(scopes.iter().map(|scope| (*scope, answer.t)));
+        pending.starts.extend(scopes.iter().map(|scope| (*scope, answer.at)));
         pending.at += 1;
         pending.tries = 0;
         if pending.at < pending.groups.len() {

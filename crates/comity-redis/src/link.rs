@@ -79,7 +79,7 @@ impl Link {
                 })),
                 Err(error) => drop(ready.send(Err(StoreError::OutOfReach(error.to_string())))),
             }
-            drop(ending.send(()));
+            let _ = ending.send(());
         };
         std::thread::Builder::new()
             .name("comity-redis".to_owned())
@@ -111,7 +111,7 @@ impl Link {
     /// Sends the last calls, leaves, and waits no longer than this for it.
     pub(crate) fn close(&self, last: Vec<(Vec<String>, Vec<u8>)>, longest: Duration) {
         if self.jobs.send(Job::Close(last)).is_ok() {
-            drop(self.ended.recv_timeout(longest));
+            let _ = self.ended.recv_timeout(longest);
         }
     }
 }

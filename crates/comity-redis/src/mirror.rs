@@ -170,11 +170,6 @@ impl Mirror {
         }
     }
 
-    /// Without making it.
-    pub(crate) fn get(&mut self, scope: ScopeId) -> Option<&mut Known> {
-        self.known.get_mut(&scope)
-    }
-
     pub(crate) fn each(&mut self) -> impl Iterator<Item = (ScopeId, &mut Known)> {
         self.known.iter_mut().map(|(scope, known)| (*scope, known))
     }
@@ -220,7 +215,7 @@ impl Mirror {
             k: kind(&limits.policy),
             to: micros(Instant::ZERO.after(limits.policy.tolerance())),
             fi: wait_micros(limits.policy.fresh().interval()),
-            own: (member.part != Part::Learned).then_some(known.own),
+            own: Some(known.own),
             out: known.out,
             fg: known.raw.fg,
             sure: known.seen && !heavy && known.raw.x > micros(at),

@@ -10,7 +10,7 @@
 --            k i b bv     policy, learned interval, its bytes, their version p d s        pressure, drained, spacing in ms
 --            q            advertised quota: li wi re he rs                   n            what was counted
 --            f            places in flight: member = {count, last sign of life}
---            o fr         members that wait, in order; when a place last came free
+--            o om fr      members that wait, in order; those passed over once; when a place last came free
 --            fg lo hi mf  times forgotten, last made slower, interval and places at the last start
 --            x            when the record can no longer matter
 local call = cmsgpack.unpack(ARGV[1])
@@ -22,7 +22,7 @@ if not clock then
 end
 
 local FAR = 9007199254740991
-local MINUTE, HOUR, KEPT = 60000000, 3600000000, 2592000000000
+local HOUR, KEPT = 3600000000, 2592000000000
 local DENSE = 10000
 local floor, max, min = math.floor, math.max, math.min
 local scopes, dirty, logs = {}, {}, {}
@@ -102,6 +102,10 @@ end
 local function load(n, a, born)
   local kept = redis.call('GET', KEYS[n])
   local S = kept and cmsgpack.unpack(kept) or {}
+  -- Whether it has expired already or not is all the same.
+  if S.x and S.x <= clock then
+    kept, S = false, {fg = S.fg, k = S.k == 'p' and 'p' or nil, s = S.k == 'p' and S.s or nil}
+  end
   a.new = not kept
   a.others = live(S)
   if not kept and born then
@@ -115,20 +119,22 @@ end
 
 local function save(n, S, a)
   local till = clock
-  if S.v then till = max(till, S.v + (a.i or 0)) end
-  if S.w then till = max(till, S.w + max(S.i or 0, (S.s or 0) * 1000, S.c or 0)) end
-  if S.pu then till = max(till, S.pu + (((S.pr or 0) > 0 or (S.pn or 0) > 0) and HOUR or 0)) end
-  if S.b or S.c then till = max(till, (S.l or clock) + KEPT, clock + KEPT) end
-  if S.p then till = max(till, (S.d or clock) + S.p * 100000) end
-  if S.q then till = max(till, S.q.rs + (S.q.wi or 0)) end
-  if S.n then till = max(till, S.n.at and S.n.at + HOUR or 0) end
+  local function lasts(at) if at > till then till = at end end
+  local function recovers(at, interval) lasts(at + interval + credit(interval)) end
+  if S.v then recovers(S.v, a.i or 0) end
+  if S.w then recovers(S.w, max(S.i or 0, a.fi or 0, (S.s or 0) * 1000, S.c or 0)) end
+  if S.pu then lasts(S.pu) end
+  if S.b or S.c or (S.pr or 0) > 0 or (S.pn or 0) > 0 then lasts(max(S.l or clock, S.pu or 0) + KEPT) end
+  if S.p then lasts((S.d or clock) + S.p * 100000) end
+  if S.q then lasts(S.q.rs + (S.q.wi or 0)) end
+  if S.n then lasts((S.n.at or clock) + HOUR) end
   for _, window in ipairs(a.win or {}) do till = max(till, (S.l or clock) + window[2]) end
   local count, places = 0, S.f
   for id, place in pairs(S.f) do
     if place[1] == 0 then S.f[id] = nil else count, till = count + 1, max(till, place[2] + lease) end
   end
   if count == 0 then S.f = nil end
-  if S.o and #S.o == 0 then S.o = nil end
+  if S.o and #S.o == 0 then S.o, S.om = nil, nil end
   S.x = max(S.x or 0, till)
   local bytes = cmsgpack.pack(S)
   local expires = string.format('%.0f', floor(min(max(S.x - clock, 0), 2 * KEPT) / 1000) + 60001)
@@ -241,7 +247,7 @@ local function turn(S, a, since)
   end
   if ahead == 0 then return 0 end
   local pace = max(a.i or 0, learned(S, a, clock), S.c or 0)
-  local step = pace > 0 and min(max(floor(pace / 4), 2000), 25000) or 10000
+  local step = pace > 0 and min(max(floor(pace / 4), 5000), 25000) or 25000
   return max(since, S.fr or 0) + ahead * step
 end
 
@@ -253,16 +259,22 @@ local function come_to_wait(n, S)
   dirty[n] = true
 end
 
+-- Who starts leaves the order; those it passed keep their turns once, for they may only have been late, and then lose them.
 local function leave_order(S)
   if not S.o then return end
-  for at, id in ipairs(S.o) do
+  local order, passed, missed, gone = {}, true, {}, S.om or {}
+  for _, id in ipairs(S.o) do
     if id == me then
-      for _ = 1, at do table.remove(S.o, 1) end
-      return
+      passed = false
+    elseif not passed then
+      table.insert(order, id)
+      missed[id] = gone[id]
+    elseif not gone[id] then
+      table.insert(order, id)
+      missed[id] = 1
     end
   end
-  -- It was not among them, and all had their turns.
-  S.o = nil
+  S.o, S.om = order, next(missed) and missed or nil
 end
 
 local function drain(S, at)
@@ -373,18 +385,22 @@ function ops.claim(born)
   end
   unsaved = answer.lost or answer.age
   if unsaved then return end
-  local till, who, why, more = ask(clock, true)
+  local start, due = clock, clock - call.due
+  local till, who, why, more = ask(clock, not call.later)
+  if why and call.later and till - clock <= call.later and not select(3, ask(till, false)) then
+    -- Another slot let it start already, and may be used a little later.
+    start, due, why = till, till, nil
+  end
   if why then
     answer.till, answer.n, answer.why, answer.more = till, who, why, more
     for n, a in ipairs(call.sc) do if a.waits then come_to_wait(n, scopes[n]) end end
     return
   end
-  local due = clock - call.due
-  answer.ok = true
-  answer.tr, answer.late = charge_all(clock, clock - call.asked, due)
+  answer.ok, answer.at = true, start
+  answer.tr, answer.late = charge_all(start, clock - call.asked, due)
   for _, S in ipairs(scopes) do leave_order(S) end
   answer.ahead = {}
-  local at = clock
+  local at = start
   for _ = 1, answer.tr == 0 and call.want or 0 do
     for _ = 1, 4 do
       local free, _, bound = ask(at, false)
@@ -408,7 +424,7 @@ function ops.release()
       S.pr, S.ti = 1, nil
       wake(n, S, 64)
     else
-      wake(n, S, 4)
+      wake(n, S, 2)
     end
   end
 end

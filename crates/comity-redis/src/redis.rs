@@ -1,7 +1,7 @@
 //! The store: this process's end of it.
 
 use core::time::Duration;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use comity_core::limits::all::{self, Begin, Cells, Claim, Effects, Grant, Origin};
@@ -146,7 +146,8 @@ impl Redis {
         let asked = clock.now();
         let (link, sign) = Link::open(terms, me.clone())?;
         let now = clock.now();
-        let store_clock = if given_times { StoreClock::Given } else { StoreClock::measured(sign.clock, asked, now) };
+        let store_clock =
+            if given_times { StoreClock::Given } else { StoreClock::measured(sign.clock, asked, now) };
         let mut alone = Alone::new(settings.on_failure, u32::try_from(random() & 0xffff).unwrap_or(0));
         if let Some(members) = core::num::NonZeroU32::new(sign.members) {
             alone.heard(members, sign.rank, store_clock.phase());
@@ -191,13 +192,7 @@ impl Redis {
     }
 
     /// A call about these scopes, whose records are at these keys.
-    pub(crate) fn call(
-        &self,
-        op: &'static str,
-        now: Instant,
-        mut scopes: Vec<Scope>,
-        mut keys: Vec<String>,
-    ) -> (Vec<String>, Call) {
+    pub(crate) fn call(&self, op: &'static str, now: Instant, mut scopes: Vec<Scope>, mut keys: Vec<String>) -> (Vec<String>, Call) {
         for (n, scope) in scopes.iter_mut().enumerate() {
             if !scope.win.is_empty() {
                 keys.push(Keys::log(&keys[n]));
@@ -231,13 +226,7 @@ impl Redis {
     }
 
     /// Sends what a scope's places are, or that they are still held.
-    pub(crate) fn send_places(
-        &mut self,
-        memory: &Memory,
-        now: Instant,
-        op: &'static str,
-        scopes: &[(Member, Option<i64>)],
-    ) {
+    pub(crate) fn send_places(&mut self, memory: &Memory, now: Instant, op: &'static str, scopes: &[(Member, Option<i64>)]) {
         for group in self.groups(memory, scopes.iter().map(|(member, _)| member.scope)) {
             let id = self.next_call();
             let (mut arguments, mut keys, mut of) = (Vec::new(), Vec::new(), Vec::new());
@@ -358,15 +347,6 @@ impl Redis {
     fn arrived(&mut self, memory: &mut Memory, now: Instant, arrived: Arrived) {
         match arrived {
             Arrived::Answer { id, sent, came, result } => {
-                if std::env::var_os("DBG").is_some() {
-                    eprintln!(
-                        "{id} {:?}",
-                        result.as_ref().map(|b| unpack::<Answer>(b).map(|a| (
-                            a.clone(),
-                            a.s.iter().map(|r| crate::state::State::read(&r.s)).collect::<Vec<_>>()
-                        )))
-                    );
-                }
                 let came = if self.given_times { sent } else { came };
                 let Some(under_way) = self.under_way.remove(&id) else { return };
                 let answer = result.and_then(|bytes| {
@@ -376,12 +356,8 @@ impl Redis {
                     self.heard_generation(answer.g.clone(), answer.gb);
                 }
                 match under_way {
-                    UnderWay::Claim(pending) => {
-                        self.claim_answered(memory, now.max(came), id, sent, came, *pending, answer)
-                    }
-                    UnderWay::Report(report) => {
-                        self.report_answered(memory, now.max(came), id, sent, came, *report, answer)
-                    }
+                    UnderWay::Claim(pending) => self.claim_answered(memory, now.max(came), id, sent, came, *pending, answer),
+                    UnderWay::Report(report) => self.report_answered(memory, now.max(came), id, sent, came, *report, answer),
                     UnderWay::Other(scopes) => match answer {
                         Ok(answer) => self.restore(memory, id, sent, came, &scopes, &answer),
                         Err(why) => self.lose(memory, came, &why),
@@ -405,15 +381,7 @@ impl Redis {
     }
 
     /// Takes the records of an answer.
-    pub(crate) fn restore(
-        &mut self,
-        memory: &mut Memory,
-        id: u64,
-        sent: Instant,
-        came: Instant,
-        scopes: &[ScopeId],
-        answer: &Answer,
-    ) {
+    pub(crate) fn restore(&mut self, memory: &mut Memory, id: u64, sent: Instant, came: Instant, scopes: &[ScopeId], answer: &Answer) {
         for (scope, record) in scopes.iter().zip(&answer.s) {
             if memory.kind(*scope).is_none() {
                 continue;
@@ -606,9 +574,6 @@ impl Drop for Redis {
         self.link.close(last, self.settings.deadline);
     }
 }
-
-/// What a queue of reserved starts is for: a route and a cost.
-pub(crate) type Reserved = VecDeque<Grant>;
 
 /// Those that wait for what only others can bring look again after an eighth of their wait, but no sooner and no later.
 const SHORTEST_LOOK: Duration = Duration::from_millis(5);

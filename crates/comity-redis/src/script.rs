@@ -47,6 +47,9 @@ pub(crate) struct Call {
     pub(crate) due: Option<i64>,
     pub(crate) want: u32,
     pub(crate) far: i64,
+    /// Another slot let it start already: how much later it may.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) later: Option<i64>,
     pub(crate) sc: Vec<Scope>,
 }
 
@@ -208,8 +211,9 @@ pub(crate) struct Answer {
     pub(crate) t: i64,
     pub(crate) g: Option<String>,
     pub(crate) gb: Option<i64>,
-    /// The claim starts: bits of trials, how late it may be used, further starts and how late they may be.
+    /// The claim starts: when, bits of trials, how late it may be used, further starts and how late they may be.
     pub(crate) ok: bool,
+    pub(crate) at: i64,
     pub(crate) tr: u32,
     pub(crate) late: Option<i64>,
     pub(crate) ahead: Vec<(i64, i64)>,

@@ -10,7 +10,7 @@ use comity_store::{Lesson, Memory};
 
 use crate::redis::{Redis, UnderWay};
 use crate::script::{Answer, Learnt, Said, Scope, Taught};
-use crate::state::{Counted, FAR, kind, to_text, wait_micros};
+use crate::state::{Counted, FAR, to_text, wait_micros};
 
 /// A report that has no answer yet.
 pub(crate) struct Report {
@@ -152,22 +152,13 @@ impl Redis {
             let (mut arguments, mut keys, mut members, mut started) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
             for n in group {
                 let (member, lesson) = &taught[n];
-                let limits = memory.cell(member.scope).limits().clone();
+                let argument = self.mirror.argument(memory, now, *member);
                 let known = self.mirror.known(memory, member.scope);
-                known.mutated = id;
-                known.told = known.own;
+                (known.mutated, known.told) = (id, known.own);
                 keys.extend(known.key.clone());
                 members.push(*member);
                 started.push(lesson.started.unwrap_or(0));
-                arguments.push(Scope {
-                    own: (member.part != Part::Learned).then_some(known.own),
-                    out: known.out,
-                    bu: limits.burst.get(),
-                    k: kind(&limits.policy),
-                    fi: wait_micros(limits.policy.fresh().interval()),
-                    taught: Some(lesson.clone()),
-                    ..Scope::default()
-                });
+                arguments.push(Scope { taught: Some(lesson.clone()), ..argument });
             }
             let (keys, call) = self.call("report", now, arguments, keys);
             self.send(id, now, keys, &call, UnderWay::Report(Box::new(Report { members, fact, started, tries })));

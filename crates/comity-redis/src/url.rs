@@ -108,10 +108,6 @@ impl Place {
         TlsCertificates { client_tls: None, root_cert: self.ca.clone() }
     }
 
-    pub(crate) fn credentials(&self) -> (Option<&str>, Option<&str>) {
-        (self.user.as_deref(), self.password.as_deref())
-    }
-
     pub(crate) fn info(&self) -> Result<ConnectionInfo, ::redis::RedisError> {
         let address = match &self.at {
             At::Host { host, port, tls: false } => ConnectionAddr::Tcp(host.clone(), *port),
@@ -131,6 +127,10 @@ impl Place {
     }
 
     pub(crate) fn client(&self) -> Result<Client, ::redis::RedisError> {
+        if self.tls().is_some() {
+            // One for the whole process; where the program has chosen already, its choice holds.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+        }
         match self.ca {
             Some(_) => Client::build_with_tls(self.info()?, self.certificates()),
             None => Client::open(self.info()?),

@@ -10,6 +10,7 @@ use comity_core::policy::{AimdSettings, Policy};
 use comity_core::scope::Target;
 use comity_core::signal::{Authoritative, Inferred, NoAnswer, Quota, Refusal, Signal};
 use comity_core::time::Instant;
+use comity_redis::Settings;
 use comity_store::{Memory, MemorySettings, OwnLimits, Shared, Store};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -137,7 +138,9 @@ fn near(a: Instant, b: Instant, most: Duration) -> bool {
 fn same(server: &Server, template: Partial, group: Partial, steps: &[Step]) -> Result<(), TestCaseError> {
     let written = [("*.example.org", group)];
     let mut core = Memory::new(Arc::new(rules(&written, template.clone())), MemorySettings::default());
-    let mut redis = given(&server.url(), settings(), rules(&written, template));
+    // Whoever has requests under way is alive here, however long they take.
+    let alive = Settings { lease: Duration::from_secs(400 * 86_400), ..settings() };
+    let mut redis = given(&server.url(), alive, rules(&written, template));
     let own = OwnLimits {
         set: 1,
         limits: Arc::new(Limits { interval: Duration::from_millis(300), policy: Policy::Off, ..Limits::none() }),

@@ -33,7 +33,7 @@ impl Server {
     }
 
     pub fn within(directory: tempfile::TempDir, port: u16, arguments: &[&str]) -> Self {
-        let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+        let arguments: Vec<String> = arguments.iter().flat_map(|argument| argument.split(' ').map(str::to_owned)).collect();
         let child = spawn(port, directory.path(), &arguments);
         let server = Self { port, child, arguments, directory };
         server.wait();
