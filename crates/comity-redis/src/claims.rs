@@ -7,7 +7,7 @@ use comity_core::limits::{Because, Member, Part, Route, ScopeId, Snapshot, Wait}
 use comity_core::time::Instant;
 use comity_store::{Asked, Claimed, Memory};
 
-use crate::redis::{Redis, UnderWay};
+use crate::redis::{Came, Redis, UnderWay};
 use crate::reserve::Found;
 use crate::script::Answer;
 use crate::state::{FAR, instant, span};
@@ -173,9 +173,7 @@ impl Redis {
         &mut self,
         memory: &mut Memory,
         now: Instant,
-        call: u64,
-        sent: Instant,
-        came: Instant,
+        came: Came,
         mut pending: Pending,
         answer: Result<Answer, String>,
     ) {
@@ -201,7 +199,7 @@ impl Redis {
             if answer.lost {
                 self.mirror.epoch += 1;
             } else {
-                self.restore(memory, call, sent, came, &scopes, &answer);
+                self.restore(memory, came, &scopes, &answer);
             }
             pending.tries += 1;
             if pending.tries < MOST_TRIES {
@@ -222,7 +220,7 @@ impl Redis {
                 }
             }
         }
-        self.restore(memory, call, sent, came, &scopes, &answer);
+        self.restore(memory, came, &scopes, &answer);
         if let Some(till) = answer.till.filter(|_| !answer.ok) {
             self.undo(memory, now, &pending);
             let wait = self.wait(memory, &scopes, till, &answer);
