@@ -239,8 +239,9 @@ impl Shared for Machine {
     }
 
     fn begin(&mut self, memory: &mut Memory, now: Instant, members: &[Member], grant: &mut Grant) -> Begin {
-        let late = grant.late_by.is_some_and(|late_by| now > grant.start.after(late_by));
-        if !late && let Some(paused) = self.is_paused(memory, now, members) {
+        if !grant.is_late(now)
+            && let Some(paused) = self.is_paused(memory, now, members)
+        {
             return if paused { Begin::TooLate } else { Begin::Go };
         }
         let begun = self.inside(memory, now, |section, memory| section.begin(memory, members, grant));

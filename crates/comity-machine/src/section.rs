@@ -1,6 +1,5 @@
 //! One locked section: records come into the memory's scopes, the core decides there, and what changed goes back.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use comity_core::limits::all::Cells as _;
@@ -107,9 +106,6 @@ impl Section<'_> {
         }
         let cell = memory.cell_mut(scope);
         let mirror = floor.then(|| cell.snapshot());
-        if let (Some(state), Some(mirror)) = (&mut state, &mirror) {
-            state.windows = both(&state.windows, &mirror.windows);
-        }
         if forgotten {
             cell.forget();
         }
@@ -275,21 +271,9 @@ fn spend(cell: &mut Cell, at: Instant) {
     cell.spend_burst(at);
     if !cell.limits().windows.is_empty() {
         let mut state = cell.snapshot();
-        state.windows = both(&state.windows, &full_windows(&cell.limits().windows, at));
+        state.windows = state.windows.with(&full_windows(&cell.limits().windows, at));
         cell.restore(&state);
     }
-}
-
-/// All starts of two logs. Those that both have are of the time when they were one.
-fn both(one: &Windows, other: &Windows) -> Windows {
-    if other.is_empty() {
-        return one.clone();
-    }
-    let mut all: BTreeMap<Instant, u32> = one.to_keep(usize::MAX).into_iter().collect();
-    for (at, count) in other.to_keep(usize::MAX) {
-        all.entry(at).and_modify(|known| *known = count.max(*known)).or_insert(count);
-    }
-    Windows::kept(all)
 }
 
 fn full_windows(windows: &[Window], at: Instant) -> Windows {

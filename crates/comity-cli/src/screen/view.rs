@@ -127,7 +127,17 @@ mod tests {
                 host("c.example", 2, "1 in flight", None),
             ],
             hosts_left: 9,
+            shared: None,
         }
+    }
+
+    #[test]
+    fn decision_7_a_lost_shared_pace_is_seen() {
+        let lost_for = Some(Duration::from_secs(12));
+        let shared = Some(comity_fetch::SharedPace { lost_for, ..comity_fetch::SharedPace::default() });
+        let text = overall(&Status { shared, ..status() }, &meter(), 200);
+        assert!(text.contains("shared pace lost for 12 s"), "{text}");
+        assert!(!overall(&status(), &meter(), 200).contains("shared pace"));
     }
 
     /// A meter that has seen the run at a steady pace.

@@ -1,6 +1,5 @@
 //! The ground workers meet on, and what it says of them.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread::JoinHandle;
@@ -77,15 +76,6 @@ impl Ground {
 
     pub(crate) fn gaps(&self, host: &str) -> Gaps {
         Gaps::of(&self.far_end.times(host))
-    }
-
-    /// Arrivals by worker.
-    pub(crate) fn by_worker(&self, host: &str) -> BTreeMap<usize, usize> {
-        let mut counts = BTreeMap::new();
-        for arrival in self.arrivals(host) {
-            *counts.entry(worker_of(&arrival).unwrap()).or_default() += 1;
-        }
-        counts
     }
 }
 
