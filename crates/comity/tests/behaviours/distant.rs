@@ -55,8 +55,8 @@ impl Shared for Distant {
         Claimed::Later
     }
 
-    fn begin(&mut self, memory: &mut Memory, now: Instant, members: &[Member], grant: &mut Grant) -> Begin {
-        memory.begin(now, members, grant)
+    fn begin(&mut self, _: &mut Memory, now: Instant, _: &[Member], grant: &mut Grant) -> Begin {
+        if grant.is_too_late(now) { Begin::TooLate } else { Begin::Go }
     }
 
     fn learn(&mut self, memory: &mut Memory, now: Instant, members: &[Member], lesson: &Lesson<'_>) -> Effects {
