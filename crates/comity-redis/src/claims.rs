@@ -7,7 +7,7 @@ use comity_core::limits::{Because, Member, Part, Route, ScopeId, Snapshot, Wait}
 use comity_core::time::Instant;
 use comity_store::{Asked, Claimed, Memory};
 
-use crate::redis::{Redis, UnderWay};
+use crate::redis::{Came, Redis, UnderWay};
 use crate::reserve::Found;
 use crate::script::Answer;
 use crate::state::{FAR, instant, span};
@@ -51,7 +51,13 @@ impl Pending {
 }
 
 impl Redis {
-    pub(crate) fn start_claim(&mut self, memory: &mut Memory, now: Instant, claim: &Claim<'_>, asked: Asked) -> Claimed {
+    pub(crate) fn start_claim(
+        &mut self,
+        memory: &mut Memory,
+        now: Instant,
+        claim: &Claim<'_>,
+        asked: Asked,
+    ) -> Claimed {
         if self.is_lost() {
             return Claimed::Now(self.claim_alone(memory, now, claim));
         }
@@ -167,9 +173,7 @@ impl Redis {
         &mut self,
         memory: &mut Memory,
         now: Instant,
-        call: u64,
-        sent: Instant,
-        came: Instant,
+        came: Came,
         mut pending: Pending,
         answer: Result<Answer, String>,
     ) {
@@ -195,7 +199,7 @@ impl Redis {
             if answer.lost {
                 self.mirror.epoch += 1;
             } else {
-                self.restore(memory, call, sent, came, &scopes, &answer);
+                self.restore(memory, came, &scopes, &answer);
             }
             pending.tries += 1;
             if pending.tries < MOST_TRIES {
@@ -216,7 +220,7 @@ impl Redis {
                 }
             }
         }
-        self.restore(memory, call, sent, came, &scopes, &answer);
+        self.restore(memory, came, &scopes, &answer);
         if let Some(till) = answer.till.filter(|_| !answer.ok) {
             self.undo(memory, now, &pending);
             let wait = self.wait(memory, &scopes, till, &answer);
@@ -306,7 +310,8 @@ impl Redis {
                 cell.restore(before);
             } else {
                 // Others started since: the slot is lost, the places are not.
-                let grant = Grant { start: pending.start, late_by: None, cost: pending.cost, trials: 0, from: Origin::Local };
+                let grant =
+                    Grant { start: pending.start, late_by: None, cost: pending.cost, trials: 0, from: Origin::Local };
                 all::release(memory, core::slice::from_ref(member), &grant);
             }
         }
@@ -327,7 +332,13 @@ impl Redis {
         }
     }
 
-    pub(crate) fn give_back(&mut self, memory: &mut Memory, now: Instant, members: &[Member], grant: &Grant) -> Effects {
+    pub(crate) fn give_back(
+        &mut self,
+        memory: &mut Memory,
+        now: Instant,
+        members: &[Member],
+        grant: &Grant,
+    ) -> Effects {
         let effects = all::release(memory, members, grant);
         let mut told = Vec::new();
         for (n, member) in members.iter().enumerate() {

@@ -3,11 +3,11 @@
 use core::time::Duration;
 use std::sync::OnceLock;
 
-use comity_store::StoreError;
 use ::redis::aio::{ConnectionLike, MultiplexedConnection};
 use ::redis::cluster::ClusterClient;
 use ::redis::cluster_async::ClusterConnection;
 use ::redis::{AsyncConnectionConfig, ErrorKind, RedisError, RedisResult, ServerErrorKind, cmd};
+use comity_store::StoreError;
 
 use crate::script::{PACE, PULSE};
 use crate::url::Place;
@@ -161,7 +161,10 @@ async fn check_policy(connection: &Connection, place: &Place) {
                 .find_map(|line| line.strip_prefix("maxmemory_policy:"))
                 .map(|policy| policy.trim().to_owned()),
             Err(error) => {
-                tracing::debug!("{place} does not tell its eviction policy ({}); it should be noeviction", words(&error));
+                tracing::debug!(
+                    "{place} does not tell its eviction policy ({}); it should be noeviction",
+                    words(&error)
+                );
                 return;
             }
         },

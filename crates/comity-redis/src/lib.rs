@@ -9,6 +9,7 @@ mod clock;
 mod connect;
 mod keys;
 mod link;
+mod look;
 mod members;
 mod mirror;
 mod redis;
@@ -17,6 +18,5 @@ mod script;
 mod state;
 mod teach;
 mod url;
-mod look;
 
 pub use crate::redis::{Redis, Settings};

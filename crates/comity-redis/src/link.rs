@@ -134,7 +134,11 @@ struct Keeper {
 }
 
 impl Keeper {
-    async fn run(mut self, mut inbox: mpsc::UnboundedReceiver<Job>, ready: &std_mpsc::Sender<Result<Sign, StoreError>>) {
+    async fn run(
+        mut self,
+        mut inbox: mpsc::UnboundedReceiver<Job>,
+        ready: &std_mpsc::Sender<Result<Sign, StoreError>>,
+    ) {
         let mut nodes = vec![self.terms.place.clone()];
         let mut connection = match self.join(&mut nodes, PATIENCE).await {
             Ok((connection, sign)) => {

@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
-use comity_store::{Known, Listing, Lowered, MemberInfo, Readable, StoreError};
 use ::redis::cmd;
+use comity_store::{Known, Listing, Lowered, MemberInfo, Readable, StoreError};
 
 use crate::connect::{self, Connection, PACE_SCRIPT, evaluate};
 use crate::keys::Keys;

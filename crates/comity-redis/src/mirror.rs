@@ -294,7 +294,11 @@ fn remembered(snapshot: &Snapshot, limits: &Limits, version: String) -> (Floor, 
         pr: Some((snapshot.pause.restart() as u8).min(1)),
         pn: Some(snapshot.pause.repeats()),
     };
-    let mut rest = Remembered { k: kind(&limits.policy), c: micros(Instant::ZERO.after(snapshot.crawl_delay)), ..Remembered::default() };
+    let mut rest = Remembered {
+        k: kind(&limits.policy),
+        c: micros(Instant::ZERO.after(snapshot.crawl_delay)),
+        ..Remembered::default()
+    };
     match &snapshot.learned {
         Learned::Nothing => {}
         Learned::Pressure(pressure) => {

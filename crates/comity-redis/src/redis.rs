@@ -72,6 +72,14 @@ pub struct Redis {
     next_renewal: Instant,
 }
 
+/// An answer's call, when that was sent, and when the answer came.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Came {
+    pub(crate) call: u64,
+    pub(crate) sent: Instant,
+    pub(crate) at: Instant,
+}
+
 /// A call that has no answer yet.
 pub(crate) enum UnderWay {
     Claim(Box<Pending>),
@@ -146,8 +154,7 @@ impl Redis {
         let asked = clock.now();
         let (link, sign) = Link::open(terms, me.clone())?;
         let now = clock.now();
-        let store_clock =
-            if given_times { StoreClock::Given } else { StoreClock::measured(sign.clock, asked, now) };
+        let store_clock = if given_times { StoreClock::Given } else { StoreClock::measured(sign.clock, asked, now) };
         let mut alone = Alone::new(settings.on_failure, u32::try_from(random() & 0xffff).unwrap_or(0));
         if let Some(members) = core::num::NonZeroU32::new(sign.members) {
             alone.heard(members, sign.rank, store_clock.phase());
@@ -192,7 +199,13 @@ impl Redis {
     }
 
     /// A call about these scopes, whose records are at these keys.
-    pub(crate) fn call(&self, op: &'static str, now: Instant, mut scopes: Vec<Scope>, mut keys: Vec<String>) -> (Vec<String>, Call) {
+    pub(crate) fn call(
+        &self,
+        op: &'static str,
+        now: Instant,
+        mut scopes: Vec<Scope>,
+        mut keys: Vec<String>,
+    ) -> (Vec<String>, Call) {
         for (n, scope) in scopes.iter_mut().enumerate() {
             if !scope.win.is_empty() {
                 keys.push(Keys::log(&keys[n]));
@@ -226,7 +239,13 @@ impl Redis {
     }
 
     /// Sends what a scope's places are, or that they are still held.
-    pub(crate) fn send_places(&mut self, memory: &Memory, now: Instant, op: &'static str, scopes: &[(Member, Option<i64>)]) {
+    pub(crate) fn send_places(
+        &mut self,
+        memory: &Memory,
+        now: Instant,
+        op: &'static str,
+        scopes: &[(Member, Option<i64>)],
+    ) {
         for group in self.groups(memory, scopes.iter().map(|(member, _)| member.scope)) {
             let id = self.next_call();
             let (mut arguments, mut keys, mut of) = (Vec::new(), Vec::new(), Vec::new());
@@ -347,7 +366,7 @@ impl Redis {
     fn arrived(&mut self, memory: &mut Memory, now: Instant, arrived: Arrived) {
         match arrived {
             Arrived::Answer { id, sent, came, result } => {
-                let came = if self.given_times { sent } else { came };
+                let came = Came { call: id, sent, at: if self.given_times { sent } else { came } };
                 let Some(under_way) = self.under_way.remove(&id) else { return };
                 let answer = result.and_then(|bytes| {
                     unpack::<Answer>(&bytes).ok_or_else(|| "an answer that is none of this store's".to_owned())
@@ -356,11 +375,11 @@ impl Redis {
                     self.heard_generation(answer.g.clone(), answer.gb);
                 }
                 match under_way {
-                    UnderWay::Claim(pending) => self.claim_answered(memory, now.max(came), id, sent, came, *pending, answer),
-                    UnderWay::Report(report) => self.report_answered(memory, now.max(came), id, sent, came, *report, answer),
+                    UnderWay::Claim(pending) => self.claim_answered(memory, now.max(came.at), came, *pending, answer),
+                    UnderWay::Report(report) => self.report_answered(memory, now.max(came.at), came, &report, answer),
                     UnderWay::Other(scopes) => match answer {
-                        Ok(answer) => self.restore(memory, id, sent, came, &scopes, &answer),
-                        Err(why) => self.lose(memory, came, &why),
+                        Ok(answer) => self.restore(memory, came, &scopes, &answer),
+                        Err(why) => self.lose(memory, came.at, &why),
                     },
                 }
             }
@@ -381,14 +400,14 @@ impl Redis {
     }
 
     /// Takes the records of an answer.
-    pub(crate) fn restore(&mut self, memory: &mut Memory, id: u64, sent: Instant, came: Instant, scopes: &[ScopeId], answer: &Answer) {
+    pub(crate) fn restore(&mut self, memory: &mut Memory, came: Came, scopes: &[ScopeId], answer: &Answer) {
         for (scope, record) in scopes.iter().zip(&answer.s) {
             if memory.kind(*scope).is_none() {
                 continue;
             }
-            self.mirror.known(memory, *scope).clock.hear(answer.t, sent, came);
-            self.mirror.clock.hear(answer.t, sent, came);
-            if self.mirror.restore(memory, id, *scope, record).is_none() {
+            self.mirror.known(memory, *scope).clock.hear(answer.t, came.sent, came.at);
+            self.mirror.clock.hear(answer.t, came.sent, came.at);
+            if self.mirror.restore(memory, came.call, *scope, record).is_none() {
                 tracing::debug!("a record of {} cannot be read", self.place.address());
             }
         }

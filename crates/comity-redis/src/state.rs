@@ -126,12 +126,8 @@ impl State {
     /// What was learned under this policy: as of a new scope where the record has another policy's.
     pub(crate) fn learned(&self, policy: Option<&Policy>) -> Learned {
         let kept = match self.k.as_deref() {
-            Some("p") => Pressure::kept(
-                instant(self.d.unwrap_or(0)),
-                self.p.unwrap_or(0),
-                self.s.unwrap_or(0),
-            )
-            .map(Learned::Pressure),
+            Some("p") => Pressure::kept(instant(self.d.unwrap_or(0)), self.p.unwrap_or(0), self.s.unwrap_or(0))
+                .map(Learned::Pressure),
             _ => self.b.as_deref().and_then(from_text),
         };
         match (kept, policy) {

@@ -1,7 +1,6 @@
 //! What an answer teaches, told to the store: what the script can add up, it adds; what only a policy understands is
 //! computed here and set if nobody set it since.
 
-
 use comity_core::limits::all::{self, Cells, Effects};
 use comity_core::limits::{Member, Part, Restart, ScopeId, Snapshot};
 use comity_core::policy::{Fact, Learned, Outcome};
@@ -9,7 +8,7 @@ use comity_core::signal::{Inferred, Signal};
 use comity_core::time::Instant;
 use comity_store::{Lesson, Memory};
 
-use crate::redis::{Redis, UnderWay};
+use crate::redis::{Came, Redis, UnderWay};
 use crate::script::{Answer, Learnt, Said, Scope, Taught};
 use crate::state::{Counted, FAR, to_text, wait_micros};
 
@@ -22,7 +21,13 @@ pub(crate) struct Report {
 }
 
 impl Redis {
-    pub(crate) fn teach(&mut self, memory: &mut Memory, now: Instant, members: &[Member], lesson: &Lesson<'_>) -> Effects {
+    pub(crate) fn teach(
+        &mut self,
+        memory: &mut Memory,
+        now: Instant,
+        members: &[Member],
+        lesson: &Lesson<'_>,
+    ) -> Effects {
         let Lesson { grant, signal, latency } = *lesson;
         let before: Vec<Snapshot> = members.iter().map(|member| memory.cell(member.scope).snapshot()).collect();
         let effects = all::learn(memory, now, members, grant, signal, latency);
@@ -164,10 +169,8 @@ impl Redis {
         &mut self,
         memory: &mut Memory,
         now: Instant,
-        call: u64,
-        sent: Instant,
-        came: Instant,
-        report: Report,
+        came: Came,
+        report: &Report,
         answer: Result<Answer, String>,
     ) {
         let answer = match answer {
@@ -181,7 +184,7 @@ impl Redis {
         };
         let scopes: Vec<ScopeId> = report.members.iter().map(|member| member.scope).collect();
         if answer.stale.is_empty() {
-            return self.restore(memory, call, sent, came, &scopes, &answer);
+            return self.restore(memory, came, &scopes, &answer);
         }
         let mut again = Vec::new();
         for (n, (member, record)) in report.members.iter().zip(&answer.s).enumerate() {
@@ -189,7 +192,7 @@ impl Redis {
                 continue;
             }
             if !answer.stale.contains(&n) {
-                self.mirror.restore(memory, call, member.scope, record);
+                self.mirror.restore(memory, came.call, member.scope, record);
                 continue;
             }
             let Some(state) = crate::state::State::read(&record.s) else { continue };

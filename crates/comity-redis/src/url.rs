@@ -7,11 +7,11 @@
 use core::fmt;
 use std::path::PathBuf;
 
-use comity_store::StoreError;
-use percent_encoding::percent_decode_str;
 use ::redis::{
     Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo, TlsCertificates, TlsMode,
 };
+use comity_store::StoreError;
+use percent_encoding::percent_decode_str;
 use url::Url;
 
 /// A store's address.

@@ -29,7 +29,9 @@ fn cluster() -> Vec<Server> {
     }
     for node in &nodes {
         let mut looks = 0;
-        while !node.say(&["CLUSTER", "INFO"]).contains("cluster_state:ok") || node.say(&["CLUSTER", "NODES"]).lines().count() != 3 {
+        while !node.say(&["CLUSTER", "INFO"]).contains("cluster_state:ok")
+            || node.say(&["CLUSTER", "NODES"]).lines().count() != 3
+        {
             looks += 1;
             assert!(looks < 500, "the cluster does not come up");
             pause(MS * 20);

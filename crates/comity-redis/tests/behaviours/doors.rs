@@ -23,7 +23,8 @@ fn refusal(url: &str) -> StoreError {
 fn users_passwords_and_databases_are_in_the_address() {
     let server = Server::with(&["--requirepass", "secret", "--user", "ann on >her-secret ~* &* +@all"]);
     for address in ["redis://:secret@127.0.0.1", "redis://ann:her-secret@127.0.0.1"] {
-        let mut member = Member::join(&format!("{address}:{}/3", server.port), &settings(), rules(&[], Partial::default()));
+        let mut member =
+            Member::join(&format!("{address}:{}/3", server.port), &settings(), rules(&[], Partial::default()));
         assert!(member.ask("example.org").is_ok());
         assert_eq!(member.redis.standing().place, format!("redis://127.0.0.1:{}/3", server.port));
         assert_eq!(member.redis.list().expect("it answers").scopes.len(), 1);
@@ -48,7 +49,10 @@ fn a_user_who_may_not_do_enough_is_told_what() {
     let error = refusal(&format!("redis://ann:pass@127.0.0.1:{}", server.port)).to_string();
     assert!(error.contains("does not permit") && error.contains("evalsha"), "{error}");
     // One who may run scripts on these keys, and nothing else: no channels, no INFO, no CONFIG.
-    let server = Server::with(&["--user", "ann on >pass resetchannels ~* -@all +evalsha +eval +get +set +del +llen +lindex +rpush +ltrim +pexpire +time +hello +select +client +publish"]);
+    let server = Server::with(&[
+        "--user",
+        "ann on >pass resetchannels ~* -@all +evalsha +eval +get +set +del +llen +lindex +rpush +ltrim +pexpire +time +hello +select +client +publish",
+    ]);
     let url = format!("redis://ann:pass@127.0.0.1:{}", server.port);
     let mut member = Member::join(&url, &settings(), rules(&[], Partial::default()));
     assert!(member.ask("example.org").is_ok());
@@ -64,7 +68,8 @@ fn tls_is_spoken_with_an_authority_of_ones_own() {
     let issuer = rcgen::Issuer::new(authority, authority_key);
     let key = rcgen::KeyPair::generate().expect("a key");
     let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
-    let cert = rcgen::CertificateParams::new(names).and_then(|own| own.signed_by(&key, &issuer)).expect("a certificate");
+    let cert =
+        rcgen::CertificateParams::new(names).and_then(|own| own.signed_by(&key, &issuer)).expect("a certificate");
     let file = |name: &str, text: String| {
         let path = directory.path().join(name);
         std::fs::write(&path, text).expect("a file");
@@ -76,7 +81,18 @@ fn tls_is_spoken_with_an_authority_of_ones_own() {
     let server = Server::within(
         directory,
         port,
-        &["--tls-port", &port.to_string(), "--tls-cert-file", &cert, "--tls-key-file", &key, "--tls-ca-cert-file", &ca, "--tls-auth-clients", "no"],
+        &[
+            "--tls-port",
+            &port.to_string(),
+            "--tls-cert-file",
+            &cert,
+            "--tls-key-file",
+            &key,
+            "--tls-ca-cert-file",
+            &ca,
+            "--tls-auth-clients",
+            "no",
+        ],
     );
     let url = format!("rediss://localhost:{}?ca={ca}", server.port);
     let mut member = Member::join(&url, &settings(), rules(&[], Partial::default()));

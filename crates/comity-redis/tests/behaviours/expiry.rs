@@ -45,12 +45,14 @@ fn limits() -> impl Strategy<Value = Partial> {
         Just(Policy::refusal()),
         Just(Policy::Aimd(AimdSettings { damping: 1, ..AimdSettings::default() })),
     ];
-    (prop::option::of(1u64..90_000), 1u32..5, prop::bool::ANY, policy).prop_map(|(interval, burst, windows, policy)| Partial {
-        interval: interval.map(Duration::from_millis),
-        burst: NonZeroU32::new(burst),
-        windows: windows.then(|| vec!["3/70s".parse().expect("a window")]),
-        policy: Some(policy),
-        ..Partial::default()
+    (prop::option::of(1u64..90_000), 1u32..5, prop::bool::ANY, policy).prop_map(|(interval, burst, windows, policy)| {
+        Partial {
+            interval: interval.map(Duration::from_millis),
+            burst: NonZeroU32::new(burst),
+            windows: windows.then(|| vec!["3/70s".parse().expect("a window")]),
+            policy: Some(policy),
+            ..Partial::default()
+        }
     })
 }
 
@@ -67,9 +69,11 @@ fn signal(answer: &Option<Option<u64>>) -> Signal {
 
 /// When each record of a prefix expires, on the clock of the given times.
 fn expiries(server: &Server, settings: &Settings, now: Instant) -> HashMap<String, Instant> {
-    let names = ["a.example.org", "a.example.org#log", "example.org", "example.org#log", "*.example.org", "*.example.org#log"];
+    let names =
+        ["a.example.org", "a.example.org#log", "example.org", "example.org#log", "*.example.org", "*.example.org#log"];
     let keys = names.map(|name| format!("{}:{{example.org}}:{name}", settings.prefix));
-    let left = |key: &String| server.say(&["PTTL", key]).trim().strip_prefix(':')?.parse::<i64>().ok().filter(|ms| *ms >= 0);
+    let left =
+        |key: &String| server.say(&["PTTL", key]).trim().strip_prefix(':')?.parse::<i64>().ok().filter(|ms| *ms >= 0);
     let due = |key: String| left(&key).map(|ms| (key, now.after(Duration::from_millis(ms.unsigned_abs()))));
     keys.into_iter().filter_map(due).collect()
 }

@@ -12,9 +12,9 @@ use comity_core::time::Instant;
 use comity_redis::{Redis, Settings};
 use comity_store::{Asked, Claimed, Lesson, Memory, MemorySettings, ReadClock, Shared, Store};
 
-pub struct Member {
-    pub memory: Memory,
-    pub redis: Redis,
+pub(crate) struct Member {
+    pub(crate) memory: Memory,
+    pub(crate) redis: Redis,
     clock: ReadClock,
     came: Arc<(Mutex<bool>, Condvar)>,
     claims: u64,
@@ -23,13 +23,13 @@ pub struct Member {
 
 /// A start as it happened.
 #[derive(Clone, Copy, Debug)]
-pub struct Start {
-    pub at: Real,
-    pub from: Origin,
+pub(crate) struct Start {
+    pub(crate) at: Real,
+    pub(crate) from: Origin,
 }
 
 impl Member {
-    pub fn join(url: &str, settings: &Settings, rules: Rules) -> Self {
+    pub(crate) fn join(url: &str, settings: &Settings, rules: Rules) -> Self {
         let mut redis = Redis::open(url, settings.clone()).expect("the server answers");
         let came = Arc::new((Mutex::new(false), Condvar::new()));
         let told = Arc::clone(&came);
@@ -41,17 +41,17 @@ impl Member {
         Self { memory, clock: redis.clock(), redis, came, claims: 0, changed: false }
     }
 
-    pub fn now(&self) -> Instant {
+    pub(crate) fn now(&self) -> Instant {
         (self.clock)()
     }
 
-    pub fn route(&mut self, host: &str) -> Route {
+    pub(crate) fn route(&mut self, host: &str) -> Route {
         let now = self.now();
         self.memory.route(now, &Target::host(host), None).expect("a route")
     }
 
     /// One claim and its answer.
-    pub fn claim(&mut self, route: &Route, asked: Instant, due: Instant, waiting: u32) -> Result<Grant, Wait> {
+    pub(crate) fn claim(&mut self, route: &Route, asked: Instant, due: Instant, waiting: u32) -> Result<Grant, Wait> {
         self.claims += 1;
         let now = self.now();
         let claim = Claim { members: route.members(), cost: 1, asked, due: due.min(now) };
@@ -69,14 +69,14 @@ impl Member {
     }
 
     /// Claims at once.
-    pub fn ask(&mut self, host: &str) -> Result<Grant, Wait> {
+    pub(crate) fn ask(&mut self, host: &str) -> Result<Grant, Wait> {
         let route = self.route(host);
         let now = self.now();
         self.claim(&route, now, now, 1)
     }
 
     /// Waits in its queue until it starts. `None` where that is not before the end.
-    pub fn start(&mut self, route: &Route, end: Real, waiting: u32) -> Option<Grant> {
+    pub(crate) fn start(&mut self, route: &Route, end: Real, waiting: u32) -> Option<Grant> {
         let asked = self.now();
         let mut due = asked;
         loop {
@@ -122,7 +122,7 @@ impl Member {
         }
     }
 
-    pub fn news(&mut self) -> comity_store::News {
+    pub(crate) fn news(&mut self) -> comity_store::News {
         let now = self.now();
         self.redis.news(&mut self.memory, now)
     }
@@ -133,19 +133,19 @@ impl Member {
         *waited.expect("no thread panicked").0 = false;
     }
 
-    pub fn release(&mut self, route: &Route, grant: &Grant) {
+    pub(crate) fn release(&mut self, route: &Route, grant: &Grant) {
         let now = self.now();
         self.redis.release(&mut self.memory, now, route.members(), grant);
     }
 
-    pub fn learn(&mut self, route: &Route, grant: &Grant, signal: &Signal) -> Effects {
+    pub(crate) fn learn(&mut self, route: &Route, grant: &Grant, signal: &Signal) -> Effects {
         let now = self.now();
         let lesson = Lesson { grant, signal, latency: Some(Duration::from_millis(20)) };
         self.redis.learn(&mut self.memory, now, route.members(), &lesson)
     }
 
     /// Lets what is under way come.
-    pub fn settle(&mut self, span: Duration) {
+    pub(crate) fn settle(&mut self, span: Duration) {
         let end = real_now() + span;
         while real_now() < end {
             self.sleep(Duration::from_millis(5));
@@ -155,7 +155,7 @@ impl Member {
     }
 
     /// Starts requests in a thread of its own until the end, each held so long; returns when they started.
-    pub fn run(mut self, host: &str, end: Real, hold: Duration, most: usize) -> JoinHandle<Vec<Start>> {
+    pub(crate) fn run(mut self, host: &str, end: Real, hold: Duration, most: usize) -> JoinHandle<Vec<Start>> {
         let host = host.to_owned();
         std::thread::spawn(move || {
             let route = self.route(&host);
@@ -175,24 +175,24 @@ impl Member {
 }
 
 #[expect(clippy::disallowed_methods, reason = "what is judged is when requests left, whatever the store's clock says")]
-pub fn real_now() -> Real {
+pub(crate) fn real_now() -> Real {
     Real::now()
 }
 
 /// All starts in order.
-pub fn merged(starts: Vec<Vec<Start>>) -> Vec<Real> {
+pub(crate) fn merged(starts: Vec<Vec<Start>>) -> Vec<Real> {
     let mut all: Vec<Real> = starts.into_iter().flatten().map(|start| start.at).collect();
     all.sort_unstable();
     all
 }
 
-pub fn least_gap(starts: &[Real]) -> Duration {
+pub(crate) fn least_gap(starts: &[Real]) -> Duration {
     starts.windows(2).map(|pair| pair[1] - pair[0]).min().expect("two starts")
 }
 
 impl Member {
     /// Starts one request within a second, by way of the store, and gives its place back.
-    pub fn start_soon(&mut self, host: &str) -> bool {
+    pub(crate) fn start_soon(&mut self, host: &str) -> bool {
         let route = self.route(host);
         let Some(grant) = self.start(&route, real_now() + Duration::from_secs(1), 1) else { return false };
         self.release(&route, &grant);

@@ -22,11 +22,27 @@ enum Step {
     Pass(u64),
     /// Until the last wait is over.
     PassWait,
-    Claim { host: usize, cost: u32, asked_ago: u64, due_ago: u64, own: bool },
-    Learn { grant: usize, answer: Reply },
-    Release { grant: usize },
-    Declare { host: usize, seconds: u64 },
-    Forget { host: usize },
+    Claim {
+        host: usize,
+        cost: u32,
+        asked_ago: u64,
+        due_ago: u64,
+        own: bool,
+    },
+    Learn {
+        grant: usize,
+        answer: Reply,
+    },
+    Release {
+        grant: usize,
+    },
+    Declare {
+        host: usize,
+        seconds: u64,
+    },
+    Forget {
+        host: usize,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -90,9 +106,7 @@ fn limits() -> impl Strategy<Value = Partial> {
 fn signal(reply: &Reply) -> (Signal, Option<Duration>) {
     let of = |status, inferred, authoritative| Signal { status: Some(status), authoritative, inferred };
     match reply {
-        Reply::Served(ms) => {
-            (of(200, Inferred::Healthy, Authoritative::default()), Some(Duration::from_millis(*ms)))
-        }
+        Reply::Served(ms) => (of(200, Inferred::Healthy, Authoritative::default()), Some(Duration::from_millis(*ms))),
         Reply::NotFound => (of(404, Inferred::Neutral, Authoritative::default()), None),
         Reply::Error => (of(500, Inferred::ServerError, Authoritative::default()), None),
         Reply::Silence => (Signal::no_answer(NoAnswer::Reset), None),
@@ -230,4 +244,3 @@ fn decision_9_the_script_decides_as_the_core_does() {
         .run(&(limits(), limits(), steps()), |(template, group, steps)| same(&server, template, group, &steps))
         .unwrap_or_else(|error| panic!("{error}"));
 }
-

@@ -13,45 +13,46 @@ use comity_redis::{Redis, Settings};
 use comity_store::{Joined, Memory, MemorySettings};
 
 /// A server that ends with the test.
-pub struct Server {
-    pub port: u16,
+pub(crate) struct Server {
+    pub(crate) port: u16,
     child: Child,
     arguments: Vec<String>,
-    pub directory: tempfile::TempDir,
+    pub(crate) directory: tempfile::TempDir,
 }
 
 impl Server {
     /// A server without any setting of its own.
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self::with(&[])
     }
 
     /// A server with these arguments beside its own.
-    pub fn with(arguments: &[&str]) -> Self {
+    pub(crate) fn with(arguments: &[&str]) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         Self::within(directory, free_port(), arguments)
     }
 
-    pub fn within(directory: tempfile::TempDir, port: u16, arguments: &[&str]) -> Self {
-        let arguments: Vec<String> = arguments.iter().flat_map(|argument| argument.split(' ').map(str::to_owned)).collect();
+    pub(crate) fn within(directory: tempfile::TempDir, port: u16, arguments: &[&str]) -> Self {
+        let arguments: Vec<String> =
+            arguments.iter().flat_map(|argument| argument.split(' ').map(str::to_owned)).collect();
         let child = spawn(port, directory.path(), &arguments);
         let server = Self { port, child, arguments, directory };
         server.wait();
         server
     }
 
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
     /// Kills it.
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.child.kill().expect("it runs");
         self.child.wait().expect("it ends");
     }
 
     /// Starts it again, empty.
-    pub fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         self.child = spawn(self.port, self.directory.path(), &self.arguments);
         self.wait();
     }
@@ -69,7 +70,7 @@ impl Server {
     }
 
     /// Says a command in the protocol's plainest form, and returns the first answer.
-    pub fn say(&self, words: &[&str]) -> String {
+    pub(crate) fn say(&self, words: &[&str]) -> String {
         say(self.port, words)
     }
 }
@@ -81,7 +82,7 @@ impl Drop for Server {
     }
 }
 
-pub fn say(port: u16, words: &[&str]) -> String {
+pub(crate) fn say(port: u16, words: &[&str]) -> String {
     let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return String::new() };
     stream.set_read_timeout(Some(Duration::from_secs(5))).expect("a time-out");
     let mut text = format!("*{}\r\n", words.len());
@@ -113,7 +114,7 @@ fn spawn(port: u16, directory: &std::path::Path, arguments: &[String]) -> Child 
     })
 }
 
-pub fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     // Below the ports that the system gives out by itself, so that no other test is given it meanwhile.
     static NEXT: AtomicU32 = AtomicU32::new(0);
     loop {
@@ -128,18 +129,18 @@ pub fn free_port() -> u16 {
 
 /// Waits for what another process does.
 #[expect(clippy::disallowed_methods, reason = "a server is another process: only time brings it")]
-pub fn pause(span: Duration) {
+pub(crate) fn pause(span: Duration) {
     std::thread::sleep(span);
 }
 
 /// Settings under a prefix that no other store of this test has.
-pub fn settings() -> Settings {
+pub(crate) fn settings() -> Settings {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     Settings { prefix: format!("test{number}:1"), ..Settings::default() }
 }
 
-pub fn rules(written: &[(&str, Partial)], template: Partial) -> Rules {
+pub(crate) fn rules(written: &[(&str, Partial)], template: Partial) -> Rules {
     let mut builder = Rules::builder(Limits { policy: Policy::refusal(), ..Limits::none() });
     builder.template(template);
     for (pattern, partial) in written {
@@ -149,7 +150,7 @@ pub fn rules(written: &[(&str, Partial)], template: Partial) -> Rules {
 }
 
 /// A store whose times are given.
-pub fn given(url: &str, settings: Settings, rules: Rules) -> Joined<Redis> {
+pub(crate) fn given(url: &str, settings: Settings, rules: Rules) -> Joined<Redis> {
     let patient = Settings { deadline: Duration::from_secs(5), ..settings };
     let shared = Redis::at_given_times(url, patient).expect("the server answers");
     Joined::new(Memory::new(rules.into(), MemorySettings::default()), shared)

@@ -3,8 +3,8 @@
 use core::num::NonZeroU32;
 use std::time::Duration;
 
-use comity_core::limits::{Because, Partial};
 use comity_core::limits::all::Origin;
+use comity_core::limits::{Because, Partial};
 use comity_core::signal::{Authoritative, Inferred, Refusal, Signal};
 use comity_store::{Readable, Shared};
 
@@ -78,7 +78,8 @@ fn e14_a_group_is_one_rate_for_members_that_own_different_hosts() {
     let end = real_now() + MS * 2000;
     let running: Vec<_> = (0..4)
         .map(|n| {
-            let member = Member::join(&server.url(), &settings, rules(&[("*.example.org", every(100))], Partial::default()));
+            let member =
+                Member::join(&server.url(), &settings, rules(&[("*.example.org", every(100))], Partial::default()));
             member.run(&format!("h{n}.example.org"), end, Duration::ZERO, usize::MAX)
         })
         .collect();
@@ -92,8 +93,11 @@ fn x8_nobody_who_waits_gets_less_than_half_its_share() {
     let server = Server::start();
     for (template, hold) in [(every(20), Duration::ZERO), (every(3), Duration::ZERO), (places(1), MS * 8)] {
         let starts = crowd(&server, 4, &template, MS * 2600, hold);
-        let mut all: Vec<_> =
-            starts.iter().enumerate().flat_map(|(who, starts)| starts.iter().map(move |start| (start.at, who))).collect();
+        let mut all: Vec<_> = starts
+            .iter()
+            .enumerate()
+            .flat_map(|(who, starts)| starts.iter().map(move |start| (start.at, who)))
+            .collect();
         all.sort_unstable();
         assert!(all.len() > 100, "{template:?}: {}", all.len());
         // While all of them wait: not in the last tenth.

@@ -109,7 +109,8 @@ impl<'a> Bench<'a> {
 
     fn earliest(&self, at: Instant) -> Instant {
         let members = self.route.members();
-        comity_core::limits::all::decide(&self.store, at, &Claim::at_once(members, 1, at)).map_or_else(|wait| wait.until, |()| at)
+        comity_core::limits::all::decide(&self.store, at, &Claim::at_once(members, 1, at))
+            .map_or_else(|wait| wait.until, |()| at)
     }
 
     /// An answer to a request that is no part of the story.
