@@ -1,7 +1,7 @@
 //! The store: this process's end of it.
 
 use core::time::Duration;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use comity_core::limits::all::{self, Begin, Cells, Claim, Effects, Grant, Origin};
@@ -63,12 +63,14 @@ pub struct Redis {
     pub(crate) reserve: Reserve,
     /// When grants started on the store's clock, by when they did on this process's.
     pub(crate) starts: HashMap<u64, Vec<(ScopeId, i64)>>,
-    last_start: Instant,
+    last_now: Instant,
     pub(crate) waits: HashMap<ScopeId, Waiting>,
     pub(crate) answers: Vec<(u64, Result<Grant, Wait>)>,
     pub(crate) changed: Vec<ScopeId>,
     all_changed: bool,
     listening: bool,
+    /// Scopes whose places are not told as they are.
+    pub(crate) untold: HashSet<ScopeId>,
     next_renewal: Instant,
 }
 
@@ -178,12 +180,13 @@ impl Redis {
             under_way: HashMap::new(),
             reserve: Reserve::default(),
             starts: HashMap::new(),
-            last_start: Instant::ZERO,
+            last_now: Instant::ZERO,
             waits: HashMap::new(),
             answers: Vec::new(),
             changed: Vec::new(),
             all_changed: false,
             listening: false,
+            untold: HashSet::new(),
             next_renewal: now,
         })
     }
@@ -234,6 +237,7 @@ impl Redis {
 
     pub(crate) fn send(&mut self, id: u64, now: Instant, keys: Vec<String>, call: &Call, under_way: UnderWay) {
         self.under_way.insert(id, under_way);
+        self.last_now = now;
         let sent = if self.given_times { now } else { self.clock.now() };
         self.link.call(id, sent, keys, pack(call));
     }
@@ -328,7 +332,6 @@ impl Redis {
         while self.starts.contains_key(&start.as_nanos()) {
             start = Instant::from_nanos(start.as_nanos() + 1);
         }
-        self.last_start = self.last_start.max(start);
         self.starts.insert(start.as_nanos(), on_store);
         start
     }
@@ -449,14 +452,17 @@ impl Redis {
             return;
         }
         self.next_renewal = now.after(self.settings.lease / 4);
-        let held: Vec<(Member, Option<i64>)> = self
-            .mirror
-            .each()
-            .filter(|(scope, known)| {
-                (known.own > 0 || known.told > 0) && known.key.is_some() && known.is_in(memory, *scope)
-            })
-            .map(|(scope, _)| (Member { scope, part: Part::Own }, None))
-            .collect();
+        let mut scopes = core::mem::take(&mut self.untold);
+        scopes.extend(self.starts.values().flatten().map(|(scope, _)| *scope));
+        let mut held: Vec<(Member, Option<i64>)> = Vec::new();
+        for scope in scopes {
+            if memory.kind(scope).is_some() {
+                let known = self.mirror.known(memory, scope);
+                if known.key.is_some() && (known.own > 0 || known.told > 0) {
+                    held.push((Member { scope, part: Part::Own }, None));
+                }
+            }
+        }
         self.send_places(memory, now, "hold", &held);
     }
 }
@@ -543,7 +549,7 @@ impl Shared for Redis {
         self.renew(memory, now);
         self.void_reserved(memory, now);
         let look = self.look_again(now);
-        let renewal = self.mirror.each().any(|(_, known)| known.own > 0 || known.told > 0).then_some(self.next_renewal);
+        let renewal = (!self.starts.is_empty() || !self.untold.is_empty()).then_some(self.next_renewal);
         let again = [look, renewal, self.reserve.next_end()].into_iter().flatten().min();
         News {
             answers: core::mem::take(&mut self.answers),
@@ -577,15 +583,15 @@ impl Drop for Redis {
     fn drop(&mut self) {
         let mut by_slot: HashMap<String, Vec<String>> = HashMap::new();
         for (_, known) in self.mirror.each() {
-            if known.own + known.told > 0
+            if (known.own + known.told > 0 || known.raw.o.contains(&self.name))
                 && let Some(key) = &known.key
             {
                 by_slot.entry(Keys::slot(key).to_owned()).or_default().push(key.clone());
             }
         }
         let gone = |keys: Vec<String>| {
-            let none = Scope { own: Some(0), bu: 1, ..Scope::default() };
-            let now = self.last_start;
+            let none = Scope { own: Some(0), bu: 1, gone: true, ..Scope::default() };
+            let now = self.last_now;
             let (keys, call) = self.call("release", now, vec![none; keys.len()], keys);
             (keys, pack(&call))
         };

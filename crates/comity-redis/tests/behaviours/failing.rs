@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
-use comity_core::limits::all::{Cells, Origin};
+use comity_core::limits::all::{Cells, Claim, Origin};
 use comity_core::limits::{Because, Partial};
+use comity_core::scope::Target;
 use comity_core::signal::{Authoritative, Inferred, Refusal, Signal};
+use comity_core::time::Instant;
 use comity_redis::{Redis, Settings};
-use comity_store::{OnFailure, Shared, StoreError};
+use comity_store::{OnFailure, Shared, Store, StoreError};
 
 use crate::member::{Member, real_now};
-use crate::server::{Server, free_port, rules, settings};
+use crate::server::{Server, free_port, given, rules, settings};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -179,6 +181,30 @@ fn decision_7_what_happens_alone_is_a_choice() {
         let started = (0..5).filter(|_| member.ask("example.org").is_ok()).count();
         assert_eq!(started, starts, "{choice}");
     }
+}
+
+#[test]
+fn e05_a_store_whose_clock_goes_back_holds_nobody_for_longer_than_a_wait_is() {
+    let server = Server::start();
+    let settings = settings();
+    let at = |seconds: u64| Instant::from_millis(seconds * 1000);
+    let mut asks = |now: Instant| {
+        // Each time a member that remembers nothing: it knows what the store says.
+        let template = Partial { windows: Some(vec!["9/60s".parse().expect("a window")]), ..every(2000) };
+        let mut store = given(&server.url(), settings.clone(), rules(&[], template));
+        let route = store.route(now, &Target::host("example.org"), None).expect("a route");
+        let answer = store.claim(now, &Claim::at_once(route.members(), 1, now));
+        if let Ok(grant) = &answer {
+            store.report(now, route.members(), grant, &refused(MS * 5000), None);
+        }
+        answer.map(|_| ()).map_err(|wait| wait.until.since(now))
+    };
+    assert_eq!(asks(at(100_000)), Ok(()));
+    assert_eq!(asks(at(100_001)), Err(MS * 4000));
+    // An hour back: as if the last start were now.
+    assert_eq!(asks(at(96_400)), Err(MS * 5000));
+    assert_eq!(asks(at(96_404)), Err(MS * 1000));
+    assert_eq!(asks(at(96_405)), Ok(()));
 }
 
 #[test]
