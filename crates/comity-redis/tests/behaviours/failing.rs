@@ -71,6 +71,23 @@ fn e08_a_store_that_answers_after_ten_seconds_is_lost_at_the_deadline() {
 }
 
 #[test]
+fn decision_1_a_claim_that_was_lost_on_the_way_keeps_no_place() {
+    let server = Server::start();
+    let places = Partial { in_flight: core::num::NonZeroU32::new(1), ..Partial::default() };
+    let mut member = Member::join(&server.url(), &settings(), rules(&[], places));
+    let route = member.route("example.org");
+    server.say(&["CLIENT", "PAUSE", "300", "ALL"]);
+    // The server does what it was asked, but nobody hears of it.
+    let alone = member.ask("example.org");
+    assert!(member.redis.standing().lost.is_some());
+    if let Ok(grant) = alone {
+        member.release(&route, &grant);
+    }
+    until_found(&mut member);
+    assert!(member.start_soon("example.org"), "the place is not held by a claim without an answer");
+}
+
+#[test]
 fn decision_7_a_killed_store_makes_its_members_slower_and_is_joined_again() {
     let mut server = Server::start();
     let settings = settings();
