@@ -205,7 +205,7 @@ fn e05_a_store_whose_clock_goes_back_holds_nobody_for_longer_than_a_wait_is() {
     let server = Server::start();
     let settings = settings();
     let at = |seconds: u64| Instant::from_millis(seconds * 1000);
-    let mut asks = |now: Instant| {
+    let asks = |now: Instant| {
         // Each time a member that remembers nothing: it knows what the store says.
         let template = Partial { windows: Some(vec!["9/60s".parse().expect("a window")]), ..every(2000) };
         let mut store = given(&server.url(), settings.clone(), rules(&[], template));
