@@ -139,6 +139,7 @@ fn unobserved(server: &Server, template: &Partial, group: &Partial, steps: &[Ste
 
 #[test]
 fn decision_9_expiry_is_never_observed() {
+    let _alone = crate::server::busy();
     let server = Server::start();
     let mut runner = TestRunner::new(Config { cases: 60, failure_persistence: None, ..Config::default() });
     runner

@@ -39,6 +39,7 @@ fn until_found(member: &mut Member) {
 
 #[test]
 fn e08_a_store_that_answers_after_ten_seconds_is_lost_at_the_deadline() {
+    let _quiet = crate::server::on_time();
     let server = Server::start();
     let mut member = Member::join(&server.url(), &settings(), rules(&[], every(1)));
     assert_eq!(member.ask("example.org").map(|grant| grant.from), Ok(Origin::Shared));
@@ -72,6 +73,7 @@ fn e08_a_store_that_answers_after_ten_seconds_is_lost_at_the_deadline() {
 
 #[test]
 fn decision_1_a_claim_that_was_lost_on_the_way_keeps_no_place() {
+    let _quiet = crate::server::on_time();
     let server = Server::start();
     let places = Partial { in_flight: core::num::NonZeroU32::new(1), ..Partial::default() };
     let mut member = Member::join(&server.url(), &settings(), rules(&[], places));
@@ -89,6 +91,7 @@ fn decision_1_a_claim_that_was_lost_on_the_way_keeps_no_place() {
 
 #[test]
 fn decision_7_a_killed_store_makes_its_members_slower_and_is_joined_again() {
+    let _quiet = crate::server::on_time();
     let mut server = Server::start();
     let settings = settings();
     let join = || Member::join(&server.url(), &settings, rules(&[], every(50)));
@@ -116,6 +119,7 @@ fn decision_7_a_killed_store_makes_its_members_slower_and_is_joined_again() {
 
 #[test]
 fn x9_a_restarted_store_is_told_what_its_members_remember() {
+    let _quiet = crate::server::on_time();
     let mut server = Server::start();
     let settings = settings();
     let mut member = Member::join(&server.url(), &settings, rules(&[], every(2000)));
@@ -143,6 +147,7 @@ fn x9_a_restarted_store_is_told_what_its_members_remember() {
 
 #[test]
 fn x9_after_a_flush_the_burst_is_spent_for_those_who_know_nothing_too() {
+    let _quiet = crate::server::on_time();
     let server = Server::start();
     let settings = settings();
     let template = Partial { burst: core::num::NonZeroU32::new(4), ..every(400) };
@@ -166,6 +171,7 @@ fn x9_after_a_flush_the_burst_is_spent_for_those_who_know_nothing_too() {
 
 #[test]
 fn x9_a_forgotten_pause_is_not_brought_back_by_those_who_remember() {
+    let _quiet = crate::server::on_time();
     let server = Server::start();
     let settings = settings();
     let join = || Member::join(&server.url(), &settings, rules(&[], Partial::default()));
@@ -189,6 +195,7 @@ fn x9_a_forgotten_pause_is_not_brought_back_by_those_who_remember() {
 
 #[test]
 fn decision_7_what_happens_alone_is_a_choice() {
+    let _quiet = crate::server::on_time();
     for (choice, starts) in [(OnFailure::Pause, 0), (OnFailure::Local, 5)] {
         let mut server = Server::start();
         let settings = Settings { on_failure: choice, ..settings() };
@@ -202,6 +209,7 @@ fn decision_7_what_happens_alone_is_a_choice() {
 
 #[test]
 fn e05_a_store_whose_clock_goes_back_holds_nobody_for_longer_than_a_wait_is() {
+    let _quiet = crate::server::on_time();
     let server = Server::start();
     let settings = settings();
     let at = |seconds: u64| Instant::from_millis(seconds * 1000);
@@ -226,6 +234,7 @@ fn e05_a_store_whose_clock_goes_back_holds_nobody_for_longer_than_a_wait_is() {
 
 #[test]
 fn a_store_that_is_not_there_is_named_at_the_start() {
+    let _quiet = crate::server::on_time();
     let port = free_port();
     let error = match Redis::open(&format!("redis://:secret@127.0.0.1:{port}"), settings()) {
         Ok(_) => panic!("nobody is there"),

@@ -238,6 +238,7 @@ fn same(server: &Server, template: Partial, group: Partial, steps: &[Step]) -> R
 
 #[test]
 fn decision_9_the_script_decides_as_the_core_does() {
+    let _alone = crate::server::busy();
     let server = Server::start();
     let mut runner = TestRunner::new(Config { cases: 300, failure_persistence: None, ..Config::default() });
     runner
