@@ -151,7 +151,7 @@ async fn other(url: &str, script: &str, keys: usize, under_way: u32) -> redis::R
     let one = async |n: u32| -> redis::RedisResult<()> {
         let mut call = script.prepare_invoke();
         for key in 0..keys {
-            call.key(format!("bench-other:{{{}}}:{key}", n % 100));
+            call.key(format!("bench-other{keys}:{{{}}}:{key}", n % 100));
         }
         let _: redis::Value = call.arg(n).arg(1).arg(n).invoke_async(&mut connection.clone()).await?;
         Ok(())

@@ -157,7 +157,6 @@ impl Redis {
         let clock = first.map_or(self.mirror.clock, |scope| self.mirror.known(memory, scope).clock);
         let micros = |span: Duration| i64::try_from(span.as_micros()).unwrap_or(FAR).min(FAR);
         let (keys, mut call) = self.call("claim", now, arguments, keys);
-        call.at = Some(crate::state::micros(clock.store(now)));
         call.cost = Some(pending.cost);
         call.asked = Some(micros(now.since(pending.asked)));
         // What another slot let start is not counted from further back here as well.
@@ -289,7 +288,13 @@ impl Redis {
     }
 
     fn claim_alone(&mut self, memory: &mut Memory, now: Instant, claim: &Claim<'_>) -> Result<Grant, Wait> {
-        let grant = self.alone.claim(memory, now, claim)?;
+        let mut grant = self.alone.claim(memory, now, claim)?;
+        let starts = claim.members.iter().map(|member| {
+            let clock = self.mirror.known(memory, member.scope).clock;
+            (member.scope, crate::state::micros(clock.store(grant.start)))
+        });
+        let starts = starts.collect();
+        grant.start = self.keep_start(grant.start, starts);
         for member in claim.members {
             let known = self.mirror.known(memory, member.scope);
             known.touched = true;
@@ -355,6 +360,8 @@ impl Redis {
             // Where nobody counts places, what they are is told with the next claim, or by and by.
             if trial || limited || known.raw.mf.is_some() || !known.raw.o.is_empty() {
                 told.push((*member, trial.then_some(started)));
+            } else {
+                self.untold.insert(member.scope);
             }
         }
         if grant.from != Origin::Local {

@@ -219,6 +219,7 @@ impl Mirror {
             out: known.out,
             fg: known.raw.fg,
             sure: known.seen && !heavy && known.raw.x > micros(at),
+            now: Some(micros(at)),
             fl,
             hv,
             ag: aged(&known.raw, at, limits, version),

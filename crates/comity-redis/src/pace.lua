@@ -65,7 +65,7 @@ local function raise(n, S, a)
   local floor_ = a.fl
   if not floor_ or (S.fg or 0) ~= (a.fg or 0) and not a.new then return end
   -- The process's idea of this clock; where it is far off, the clock is another than its instants were read from.
-  local by = call.at and math.abs(clock - call.at) > 1000000 and clock - call.at or 0
+  local by = a.now and math.abs(clock - a.now) > 1000000 and clock - a.now or 0
   local function on(at) return at and at + by end
   local raised = later(S, 'v', on(floor_.v))
   raised = later(S, 'w', on(floor_.w)) or raised
@@ -420,6 +420,9 @@ function ops.release()
     own_places(n, S, a)
     dirty[n] = true
     S.fr = clock
+    if a.gone and S.o then
+      for at = #S.o, 1, -1 do if S.o[at] == me then table.remove(S.o, at) end end
+    end
     if a.tr and S.pr == 2 and a.tr >= (S.pu or 0) then
       S.pr, S.ti = 1, nil
       wake(n, S, 64)

@@ -1,7 +1,7 @@
 //! The store: this process's end of it.
 
 use core::time::Duration;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use comity_core::limits::all::{self, Begin, Cells, Claim, Effects, Grant, Origin};
@@ -15,12 +15,12 @@ use comity_store::{
 use crate::claims::Pending;
 use crate::clock::Clock;
 use crate::keys::Keys;
-use crate::link::{Arrived, Link, Terms};
+use crate::link::{Link, Terms};
 use crate::look::Look;
-use crate::members::{Member as Process, Sign, random, random_name};
+use crate::members::{Member as Process, random, random_name};
 use crate::mirror::{Mirror, StoreClock};
 use crate::reserve::Reserve;
-use crate::script::{Answer, Call, Scope, pack, unpack};
+use crate::script::{Scope, pack};
 use crate::teach::Report;
 use crate::url::Place;
 
@@ -57,19 +57,21 @@ pub struct Redis {
     pub(crate) mirror: Mirror,
     pub(crate) generation: Option<String>,
     pub(crate) born: Option<i64>,
-    random: String,
-    calls: u64,
+    pub(crate) random: String,
+    pub(crate) calls: u64,
     pub(crate) under_way: HashMap<u64, UnderWay>,
     pub(crate) reserve: Reserve,
     /// When grants started on the store's clock, by when they did on this process's.
     pub(crate) starts: HashMap<u64, Vec<(ScopeId, i64)>>,
-    last_start: Instant,
+    pub(crate) last_now: Instant,
     pub(crate) waits: HashMap<ScopeId, Waiting>,
     pub(crate) answers: Vec<(u64, Result<Grant, Wait>)>,
     pub(crate) changed: Vec<ScopeId>,
-    all_changed: bool,
-    listening: bool,
-    next_renewal: Instant,
+    pub(crate) all_changed: bool,
+    pub(crate) listening: bool,
+    /// Scopes whose places are not told as they are.
+    pub(crate) untold: HashSet<ScopeId>,
+    pub(crate) next_renewal: Instant,
 }
 
 /// An answer's call, when that was sent, and when the answer came.
@@ -90,10 +92,10 @@ pub(crate) enum UnderWay {
 
 /// Somebody waits for what only others can bring.
 pub(crate) struct Waiting {
-    began: Instant,
-    again: Instant,
+    pub(crate) began: Instant,
+    pub(crate) again: Instant,
     /// Told that it may be over, and not asked since.
-    told: bool,
+    pub(crate) told: bool,
 }
 
 impl Default for Settings {
@@ -178,12 +180,13 @@ impl Redis {
             under_way: HashMap::new(),
             reserve: Reserve::default(),
             starts: HashMap::new(),
-            last_start: Instant::ZERO,
+            last_now: Instant::ZERO,
             waits: HashMap::new(),
             answers: Vec::new(),
             changed: Vec::new(),
             all_changed: false,
             listening: false,
+            untold: HashSet::new(),
             next_renewal: now,
         })
     }
@@ -196,268 +199,6 @@ impl Redis {
     pub(crate) fn next_call(&mut self) -> u64 {
         self.calls += 1;
         self.calls
-    }
-
-    /// A call about these scopes, whose records are at these keys.
-    pub(crate) fn call(
-        &self,
-        op: &'static str,
-        now: Instant,
-        mut scopes: Vec<Scope>,
-        mut keys: Vec<String>,
-    ) -> (Vec<String>, Call) {
-        for (n, scope) in scopes.iter_mut().enumerate() {
-            if !scope.win.is_empty() {
-                keys.push(Keys::log(&keys[n]));
-                scope.lk = Some(keys.len());
-            }
-        }
-        let generation = matches!(op, "claim" | "report") && !self.cluster;
-        if generation {
-            keys.push(self.keys.generation());
-        }
-        let call = Call {
-            op,
-            me: self.name.clone(),
-            lease: i64::try_from(self.settings.lease.as_micros()).unwrap_or(i64::MAX),
-            wake: self.keys.wake(),
-            now: self.given_times.then(|| crate::state::micros(now)),
-            gk: generation.then_some(keys.len()),
-            r#gen: self.generation.clone(),
-            rid: self.random.clone(),
-            born: self.born,
-            sc: scopes,
-            ..Call::default()
-        };
-        (keys, call)
-    }
-
-    pub(crate) fn send(&mut self, id: u64, now: Instant, keys: Vec<String>, call: &Call, under_way: UnderWay) {
-        self.under_way.insert(id, under_way);
-        let sent = if self.given_times { now } else { self.clock.now() };
-        self.link.call(id, sent, keys, pack(call));
-    }
-
-    /// Sends what a scope's places are, or that they are still held.
-    pub(crate) fn send_places(
-        &mut self,
-        memory: &Memory,
-        now: Instant,
-        op: &'static str,
-        scopes: &[(Member, Option<i64>)],
-    ) {
-        for group in self.groups(memory, scopes.iter().map(|(member, _)| member.scope)) {
-            let id = self.next_call();
-            let (mut arguments, mut keys, mut of) = (Vec::new(), Vec::new(), Vec::new());
-            for n in group {
-                let (member, trial) = scopes[n];
-                let mut argument = self.mirror.argument(memory, now, member);
-                argument.tr = trial;
-                let known = self.mirror.known(memory, member.scope);
-                known.told = known.own;
-                known.mutated = id;
-                keys.extend(known.key.clone());
-                arguments.push(argument);
-                of.push(member.scope);
-            }
-            let (keys, call) = self.call(op, now, arguments, keys);
-            self.send(id, now, keys, &call, UnderWay::Other(of));
-        }
-    }
-
-    /// Scopes by the slots of their records, in order; those that are not shared in none.
-    pub(crate) fn groups(&mut self, memory: &Memory, scopes: impl Iterator<Item = ScopeId>) -> Vec<Vec<usize>> {
-        let mut groups: Vec<(String, Vec<usize>)> = Vec::new();
-        for (n, scope) in scopes.enumerate() {
-            let Some(key) = &self.mirror.known(memory, scope).key else { continue };
-            let slot = Keys::slot(key);
-            match groups.iter_mut().find(|(of, _)| of == slot) {
-                Some((_, group)) => group.push(n),
-                None => groups.push((slot.to_owned(), vec![n])),
-            }
-        }
-        groups.into_iter().map(|(_, group)| group).collect()
-    }
-
-    /// The store is lost: from here on alone.
-    pub(crate) fn lose(&mut self, memory: &mut Memory, now: Instant, why: &str) {
-        if self.is_lost() {
-            return;
-        }
-        self.alone.lost(memory, now, &self.place.address(), why);
-        self.mirror.epoch += 1;
-        for (members, grant) in self.reserve.take_all() {
-            self.give_back_reserved(memory, &members, grant.cost);
-        }
-        self.mirror.count_places(memory, true);
-        self.all_changed = true;
-    }
-
-    fn find(&mut self, memory: &mut Memory, now: Instant) {
-        if !self.is_lost() {
-            return;
-        }
-        self.alone.found(memory, now, &self.place.address());
-        self.mirror.count_places(memory, false);
-        self.all_changed = true;
-        // What was learned meanwhile is everybody's.
-        let touched: Vec<(Member, Option<i64>)> = self
-            .mirror
-            .each()
-            .filter(|(scope, known)| known.touched && known.key.is_some() && known.is_in(memory, *scope))
-            .map(|(scope, _)| (Member { scope, part: Part::Own }, None))
-            .collect();
-        self.send_places(memory, now, "hold", &touched);
-    }
-
-    /// When a grant started on the store's clock.
-    pub(crate) fn started(&mut self, memory: &Memory, scope: ScopeId, start: Instant) -> i64 {
-        let kept = self.starts.get(&start.as_nanos());
-        match kept.and_then(|starts| starts.iter().find(|(of, _)| *of == scope)) {
-            Some((_, at)) => *at,
-            None => crate::state::micros(self.mirror.known(memory, scope).clock.store(start)),
-        }
-    }
-
-    /// Keeps when a grant started on the store's clock, and makes its start one of its own.
-    pub(crate) fn keep_start(&mut self, start: Instant, on_store: Vec<(ScopeId, i64)>) -> Instant {
-        if self.given_times {
-            return start;
-        }
-        let mut start = start;
-        while self.starts.contains_key(&start.as_nanos()) {
-            start = Instant::from_nanos(start.as_nanos() + 1);
-        }
-        self.last_start = self.last_start.max(start);
-        self.starts.insert(start.as_nanos(), on_store);
-        start
-    }
-
-    fn hear(&mut self, sign: Sign, sent: Instant, came: Instant) {
-        if sign.clock == 0 {
-            return;
-        }
-        self.name = self.me.id();
-        self.mirror.clock.hear(sign.clock, sent, came);
-        if let Some(members) = core::num::NonZeroU32::new(sign.members) {
-            self.alone.heard(members, sign.rank, self.mirror.clock.phase());
-        }
-        self.cluster = sign.cluster;
-        self.heard_generation(sign.generation, sign.born);
-    }
-
-    pub(crate) fn heard_generation(&mut self, generation: Option<String>, born: Option<i64>) {
-        if generation.is_none() {
-            return;
-        }
-        if generation != self.generation {
-            if self.generation.is_some() {
-                tracing::warn!(
-                    "the shared pace at {} has lost its state: hosts are asked no sooner than this process remembers",
-                    self.place.address()
-                );
-                self.mirror.epoch += 1;
-            }
-            self.generation = generation;
-        }
-        self.born = born;
-    }
-
-    fn arrived(&mut self, memory: &mut Memory, now: Instant, arrived: Arrived) {
-        match arrived {
-            Arrived::Answer { id, sent, came, result } => {
-                let came = Came { call: id, sent, at: if self.given_times { sent } else { came } };
-                let Some(under_way) = self.under_way.remove(&id) else { return };
-                let answer = result.and_then(|bytes| {
-                    unpack::<Answer>(&bytes).ok_or_else(|| "an answer that is none of this store's".to_owned())
-                });
-                if let Ok(answer) = &answer {
-                    self.heard_generation(answer.g.clone(), answer.gb);
-                }
-                match under_way {
-                    UnderWay::Claim(pending) => self.claim_answered(memory, now.max(came.at), came, *pending, answer),
-                    UnderWay::Report(report) => self.report_answered(memory, now.max(came.at), came, &report, answer),
-                    UnderWay::Other(scopes) => match answer {
-                        Ok(answer) => self.restore(memory, came, &scopes, &answer),
-                        Err(why) => self.lose(memory, came.at, &why),
-                    },
-                }
-            }
-            Arrived::Down(why) => self.lose(memory, now, &why),
-            Arrived::Up => self.find(memory, now),
-            Arrived::Beat { sent, came, sign } => self.hear(sign, sent, came),
-            Arrived::Woken(key) => {
-                if let Some(scope) = self.mirror.scope_at(&key) {
-                    self.changed.push(scope);
-                    self.waits.remove(&scope);
-                }
-            }
-            Arrived::Listening(listening) => {
-                self.listening = listening;
-                self.all_changed |= listening;
-            }
-        }
-    }
-
-    /// Takes the records of an answer.
-    pub(crate) fn restore(&mut self, memory: &mut Memory, came: Came, scopes: &[ScopeId], answer: &Answer) {
-        for (scope, record) in scopes.iter().zip(&answer.s) {
-            if memory.kind(*scope).is_none() {
-                continue;
-            }
-            self.mirror.known(memory, *scope).clock.hear(answer.t, came.sent, came.at);
-            self.mirror.clock.hear(answer.t, came.sent, came.at);
-            if self.mirror.restore(memory, came.call, *scope, record).is_none() {
-                tracing::debug!("a record of {} cannot be read", self.place.address());
-            }
-        }
-    }
-
-    /// Somebody waits in this scope: when to ask again, where only others can end it.
-    pub(crate) fn waits(&mut self, now: Instant, wait: &Wait) {
-        if wait.until != Instant::FAR && (self.listening || wait.until.since(now) <= LONGEST_LOOK || self.given_times) {
-            return;
-        }
-        let waiting = self.waits.entry(wait.scope).or_insert(Waiting { began: now, again: now, told: false });
-        let waited = now.since(waiting.began);
-        waiting.again = now.after((waited / 8).clamp(SHORTEST_LOOK, LONGEST_LOOK));
-        waiting.told = false;
-    }
-
-    fn look_again(&mut self, now: Instant) -> Option<Instant> {
-        let mut next = None;
-        let changed = &mut self.changed;
-        self.waits.retain(|scope, waiting| {
-            if waiting.again <= now {
-                if waiting.told {
-                    return false;
-                }
-                waiting.told = true;
-                waiting.again = now.after(LONGEST_LOOK * 4);
-                changed.push(*scope);
-            } else if !waiting.told {
-                next = Some(next.map_or(waiting.again, |at: Instant| at.min(waiting.again)));
-            }
-            true
-        });
-        next
-    }
-
-    /// Says that places are still held, where they are held long; and what they are, where that was not said.
-    fn renew(&mut self, memory: &mut Memory, now: Instant) {
-        if now < self.next_renewal || self.is_lost() || self.given_times {
-            return;
-        }
-        self.next_renewal = now.after(self.settings.lease / 4);
-        let held: Vec<(Member, Option<i64>)> = self
-            .mirror
-            .each()
-            .filter(|(scope, known)| {
-                (known.own > 0 || known.told > 0) && known.key.is_some() && known.is_in(memory, *scope)
-            })
-            .map(|(scope, _)| (Member { scope, part: Part::Own }, None))
-            .collect();
-        self.send_places(memory, now, "hold", &held);
     }
 }
 
@@ -481,7 +222,8 @@ impl Shared for Redis {
         }
         // Nobody knows here who started since: what is late is given up.
         let paused = members.iter().any(|member| memory.cell(member.scope).paused_until() > now);
-        if paused || grant.is_too_late(now) { Begin::TooLate } else { Begin::Go }
+        let late = grant.late_by.is_some_and(|late_by| now > grant.start.after(late_by));
+        if paused || late { Begin::TooLate } else { Begin::Go }
     }
 
     fn learn(&mut self, memory: &mut Memory, now: Instant, members: &[Member], lesson: &Lesson<'_>) -> Effects {
@@ -542,7 +284,7 @@ impl Shared for Redis {
         self.renew(memory, now);
         self.void_reserved(memory, now);
         let look = self.look_again(now);
-        let renewal = self.mirror.each().any(|(_, known)| known.own > 0 || known.told > 0).then_some(self.next_renewal);
+        let renewal = (!self.starts.is_empty() || !self.untold.is_empty()).then_some(self.next_renewal);
         let again = [look, renewal, self.reserve.next_end()].into_iter().flatten().min();
         News {
             answers: core::mem::take(&mut self.answers),
@@ -576,15 +318,15 @@ impl Drop for Redis {
     fn drop(&mut self) {
         let mut by_slot: HashMap<String, Vec<String>> = HashMap::new();
         for (_, known) in self.mirror.each() {
-            if known.own + known.told > 0
+            if (known.own + known.told > 0 || known.raw.o.contains(&self.name))
                 && let Some(key) = &known.key
             {
                 by_slot.entry(Keys::slot(key).to_owned()).or_default().push(key.clone());
             }
         }
         let gone = |keys: Vec<String>| {
-            let none = Scope { own: Some(0), bu: 1, ..Scope::default() };
-            let now = self.last_start;
+            let none = Scope { own: Some(0), bu: 1, gone: true, ..Scope::default() };
+            let now = self.last_now;
             let (keys, call) = self.call("release", now, vec![none; keys.len()], keys);
             (keys, pack(&call))
         };
@@ -592,7 +334,3 @@ impl Drop for Redis {
         self.link.close(last, self.settings.deadline);
     }
 }
-
-/// Those that wait for what only others can bring look again after an eighth of their wait, but no sooner and no later.
-const SHORTEST_LOOK: Duration = Duration::from_millis(5);
-const LONGEST_LOOK: Duration = Duration::from_millis(40);

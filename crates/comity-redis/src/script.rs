@@ -25,9 +25,6 @@ pub(crate) struct Call {
     /// The time, where a test gives it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) now: Option<i64>,
-    /// What this process takes the store's clock for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) at: Option<i64>,
     /// Which of the keys is the generation's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) gk: Option<usize>,
@@ -83,6 +80,9 @@ pub(crate) struct Scope {
     pub(crate) fg: u32,
     #[serde(skip_serializing_if = "is_false")]
     pub(crate) sure: bool,
+    /// What this process takes the store's clock for, and what it remembers on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) now: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) fl: Option<Floor>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,6 +92,9 @@ pub(crate) struct Scope {
     /// Of a release: when the trial started that ends with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tr: Option<i64>,
+    /// Of a release: this process leaves, and waits here no more.
+    #[serde(skip_serializing_if = "is_false")]
+    pub(crate) gone: bool,
     /// Of a declaration: the Crawl-delay.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) c: Option<i64>,

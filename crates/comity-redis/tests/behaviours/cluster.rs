@@ -42,6 +42,7 @@ fn cluster() -> Vec<Server> {
 
 #[test]
 fn decision_9_a_cluster_holds_one_pace_and_a_moved_slot_is_followed() {
+    let _quiet = crate::server::on_time();
     let nodes = cluster();
     let settings = comity_redis::Settings { deadline: MS * 200, ..settings() };
     let written = [("*.example.org", every(50)), ("*", every(20))];

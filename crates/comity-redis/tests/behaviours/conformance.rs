@@ -13,6 +13,7 @@ use crate::server::{Server, given, rules, settings};
 
 #[test]
 fn x3_the_store_passes_the_suite_of_every_store() {
+    let _alone = crate::server::busy();
     let server = Server::start();
     let make = |rules: Rules| given(&server.url(), settings(), rules);
     let make: &dyn Fn(Rules) -> Joined<Redis> = &make;
@@ -38,6 +39,7 @@ fn x3_the_store_passes_the_suite_of_every_store() {
 /// late is given up.
 #[test]
 fn decision_2_a_start_that_would_be_used_late_is_given_up() {
+    let _alone = crate::server::busy();
     let server = Server::start();
     let every = |ms| Partial { interval: Some(Duration::from_millis(ms)), ..Partial::default() };
     let at = Instant::from_millis;

@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
-use comity_core::limits::all::{Cells, Origin};
+use comity_core::limits::all::{Cells, Claim, Origin};
 use comity_core::limits::{Because, Partial};
+use comity_core::scope::Target;
 use comity_core::signal::{Authoritative, Inferred, Refusal, Signal};
+use comity_core::time::Instant;
 use comity_redis::{Redis, Settings};
-use comity_store::{OnFailure, Shared, StoreError};
+use comity_store::{OnFailure, Shared, Store, StoreError};
 
 use crate::member::{Member, real_now};
-use crate::server::{Server, free_port, rules, settings};
+use crate::server::{Server, free_port, given, rules, settings};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -37,6 +39,7 @@ fn until_found(member: &mut Member) {
 
 #[test]
 fn e08_a_store_that_answers_after_ten_seconds_is_lost_at_the_deadline() {
+    let _quiet = crate::server::on_time();
     let server = Server::start();
     let mut member = Member::join(&server.url(), &settings(), rules(&[], every(1)));
     assert_eq!(member.ask("example.org").map(|grant| grant.from), Ok(Origin::Shared));
@@ -69,7 +72,26 @@ fn e08_a_store_that_answers_after_ten_seconds_is_lost_at_the_deadline() {
 }
 
 #[test]
+fn decision_1_a_claim_that_was_lost_on_the_way_keeps_no_place() {
+    let _quiet = crate::server::on_time();
+    let server = Server::start();
+    let places = Partial { in_flight: core::num::NonZeroU32::new(1), ..Partial::default() };
+    let mut member = Member::join(&server.url(), &settings(), rules(&[], places));
+    let route = member.route("example.org");
+    server.say(&["CLIENT", "PAUSE", "300", "ALL"]);
+    // The server does what it was asked, but nobody hears of it.
+    let alone = member.ask("example.org");
+    assert!(member.redis.standing().lost.is_some());
+    if let Ok(grant) = alone {
+        member.release(&route, &grant);
+    }
+    until_found(&mut member);
+    assert!(member.start_soon("example.org"), "the place is not held by a claim without an answer");
+}
+
+#[test]
 fn decision_7_a_killed_store_makes_its_members_slower_and_is_joined_again() {
+    let _quiet = crate::server::on_time();
     let mut server = Server::start();
     let settings = settings();
     let join = || Member::join(&server.url(), &settings, rules(&[], every(50)));
@@ -97,6 +119,7 @@ fn decision_7_a_killed_store_makes_its_members_slower_and_is_joined_again() {
 
 #[test]
 fn x9_a_restarted_store_is_told_what_its_members_remember() {
+    let _quiet = crate::server::on_time();
     let mut server = Server::start();
     let settings = settings();
     let mut member = Member::join(&server.url(), &settings, rules(&[], every(2000)));
@@ -124,6 +147,7 @@ fn x9_a_restarted_store_is_told_what_its_members_remember() {
 
 #[test]
 fn x9_after_a_flush_the_burst_is_spent_for_those_who_know_nothing_too() {
+    let _quiet = crate::server::on_time();
     let server = Server::start();
     let settings = settings();
     let template = Partial { burst: core::num::NonZeroU32::new(4), ..every(400) };
@@ -147,6 +171,7 @@ fn x9_after_a_flush_the_burst_is_spent_for_those_who_know_nothing_too() {
 
 #[test]
 fn x9_a_forgotten_pause_is_not_brought_back_by_those_who_remember() {
+    let _quiet = crate::server::on_time();
     let server = Server::start();
     let settings = settings();
     let join = || Member::join(&server.url(), &settings, rules(&[], Partial::default()));
@@ -170,6 +195,7 @@ fn x9_a_forgotten_pause_is_not_brought_back_by_those_who_remember() {
 
 #[test]
 fn decision_7_what_happens_alone_is_a_choice() {
+    let _quiet = crate::server::on_time();
     for (choice, starts) in [(OnFailure::Pause, 0), (OnFailure::Local, 5)] {
         let mut server = Server::start();
         let settings = Settings { on_failure: choice, ..settings() };
@@ -182,7 +208,33 @@ fn decision_7_what_happens_alone_is_a_choice() {
 }
 
 #[test]
+fn e05_a_store_whose_clock_goes_back_holds_nobody_for_longer_than_a_wait_is() {
+    let _quiet = crate::server::on_time();
+    let server = Server::start();
+    let settings = settings();
+    let at = |seconds: u64| Instant::from_millis(seconds * 1000);
+    let asks = |now: Instant| {
+        // Each time a member that remembers nothing: it knows what the store says.
+        let template = Partial { windows: Some(vec!["9/60s".parse().expect("a window")]), ..every(2000) };
+        let mut store = given(&server.url(), settings.clone(), rules(&[], template));
+        let route = store.route(now, &Target::host("example.org"), None).expect("a route");
+        let answer = store.claim(now, &Claim::at_once(route.members(), 1, now));
+        if let Ok(grant) = &answer {
+            store.report(now, route.members(), grant, &refused(MS * 5000), None);
+        }
+        answer.map(|_| ()).map_err(|wait| wait.until.since(now))
+    };
+    assert_eq!(asks(at(100_000)), Ok(()));
+    assert_eq!(asks(at(100_001)), Err(MS * 4000));
+    // An hour back: as if the last start were now.
+    assert_eq!(asks(at(96_400)), Err(MS * 5000));
+    assert_eq!(asks(at(96_404)), Err(MS * 1000));
+    assert_eq!(asks(at(96_405)), Ok(()));
+}
+
+#[test]
 fn a_store_that_is_not_there_is_named_at_the_start() {
+    let _quiet = crate::server::on_time();
     let port = free_port();
     let error = match Redis::open(&format!("redis://:secret@127.0.0.1:{port}"), settings()) {
         Ok(_) => panic!("nobody is there"),

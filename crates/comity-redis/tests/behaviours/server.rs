@@ -127,6 +127,18 @@ pub(crate) fn free_port() -> u16 {
     }
 }
 
+/// Held by tests that measure when requests leave: beside each other, but not beside those that only compute.
+pub(crate) fn on_time() -> std::sync::RwLockReadGuard<'static, ()> {
+    PROCESSOR.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Held by tests that compute as fast as they can.
+pub(crate) fn busy() -> std::sync::RwLockWriteGuard<'static, ()> {
+    PROCESSOR.write().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+static PROCESSOR: std::sync::RwLock<()> = std::sync::RwLock::new(());
+
 /// Waits for what another process does.
 #[expect(clippy::disallowed_methods, reason = "a server is another process: only time brings it")]
 pub(crate) fn pause(span: Duration) {

@@ -18,6 +18,7 @@ const DAY: Duration = Duration::from_secs(86_400);
 
 #[test]
 fn vectors_pressure() {
+    let _alone = crate::server::busy();
     let server = Server::start();
     for_each_case("pressure", |case| {
         let burst = case["policy"]["burst"].as_u64().unwrap_or(10) as u32;
@@ -51,6 +52,7 @@ fn vectors_pressure() {
 
 #[test]
 fn vectors_refusal_and_aimd() {
+    let _alone = crate::server::busy();
     let server = Server::start();
     for name in ["refusal", "aimd"] {
         for_each_case(name, |case| {
