@@ -1,0 +1,44 @@
+//! Comity's own: all scopes of a slot in one script.
+
+use std::sync::Arc;
+
+use comity_core::limits::Route;
+use comity_core::limits::all::{Claim, Grant};
+use comity_core::scope::Target;
+use comity_redis::{Redis, Settings};
+use comity_store::{Joined, Memory, MemorySettings, ReadClock, Shared, Store as _};
+
+use super::work::Client;
+use crate::rules::open_rules;
+
+struct Comity {
+    store: Joined<Redis>,
+    clock: ReadClock,
+    route: Route,
+    grant: Option<Grant>,
+}
+
+pub(super) fn connect(port: u16, scopes: usize) -> anyhow::Result<impl Client + use<>> {
+    let groups = ["*.example.org", "*"].into_iter().take(scopes - 1).map(str::to_owned);
+    let rules = Arc::new(open_rules(groups)?);
+    let redis = Redis::open(&format!("redis://127.0.0.1:{port}/"), Settings::default())?;
+    let mut store = Joined::new(Memory::new(rules, MemorySettings::default()), redis);
+    let clock = store.shared().clock();
+    let route = store.route(clock(), &Target::host("host.example.org"), None)?;
+    Ok(Comity { store, clock, route, grant: None })
+}
+
+impl Client for Comity {
+    fn claim(&mut self) -> anyhow::Result<bool> {
+        let now = (self.clock)();
+        self.grant = self.store.claim(now, &Claim::at_once(self.route.members(), 1, now)).ok();
+        Ok(self.grant.is_some())
+    }
+
+    fn release(&mut self) -> anyhow::Result<()> {
+        if let Some(grant) = self.grant.take() {
+            self.store.release((self.clock)(), self.route.members(), &grant);
+        }
+        Ok(())
+    }
+}
