@@ -1,7 +1,7 @@
 //! What the peers keep of a scope, under which names.
 
 /// As large as a record of Comity's machine store.
-pub(super) const BYTES: usize = 512;
+pub(super) const BYTES: usize = 1024;
 
 /// What is done to a scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
