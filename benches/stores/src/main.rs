@@ -3,9 +3,9 @@
 //! The same program is also the workers: [`workers`] starts it again, as often as there are processes to measure.
 
 mod latencies;
-mod redis;
 #[cfg(any(feature = "machine", feature = "redis-store"))]
-mod rules;
+mod open;
+mod redis;
 mod store;
 mod workers;
 

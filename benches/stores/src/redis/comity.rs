@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use comity_core::limits::Route;
-use comity_core::limits::all::{Claim, Grant};
+use comity_core::limits::all::Grant;
 use comity_core::scope::Target;
 use comity_redis::{Redis, Settings};
 use comity_store::{Joined, Memory, MemorySettings, ReadClock, Shared, Store as _};
 
 use super::work::Client;
-use crate::rules::open_rules;
+use crate::open::{claim, open_rules};
 
 struct Comity {
     store: Joined<Redis>,
@@ -21,7 +21,7 @@ struct Comity {
 pub(super) fn connect(port: u16, scopes: usize) -> anyhow::Result<impl Client + use<>> {
     let groups = ["*.example.org", "*"].into_iter().take(scopes - 1).map(str::to_owned);
     let rules = Arc::new(open_rules(groups)?);
-    let redis = Redis::open(&format!("redis://127.0.0.1:{port}/"), Settings::default())?;
+    let redis = Redis::open(&format!("redis://127.0.0.1:{port}/?global=bench"), Settings::default())?;
     let mut store = Joined::new(Memory::new(rules, MemorySettings::default()), redis);
     let clock = store.shared().clock();
     let route = store.route(clock(), &Target::host("host.example.org"), None)?;
@@ -31,7 +31,7 @@ pub(super) fn connect(port: u16, scopes: usize) -> anyhow::Result<impl Client + 
 impl Client for Comity {
     fn claim(&mut self) -> anyhow::Result<bool> {
         let now = (self.clock)();
-        self.grant = self.store.claim(now, &Claim::at_once(self.route.members(), 1, now)).ok();
+        self.grant = claim(&mut self.store, now, self.route.members());
         Ok(self.grant.is_some())
     }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use comity_core::limits::Route;
-use comity_core::limits::all::{Claim, Grant};
+use comity_core::limits::all::Grant;
 use comity_core::scope::Target;
 use comity_machine::{Machine, Settings};
 use comity_store::{Joined, Memory, MemorySettings, ReadClock, Shared, Store as _};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::records::{ALL, Turn, group, host};
 use super::work::Store;
-use crate::rules::open_rules;
+use crate::open::{claim, open_rules};
 
 struct Comity {
     store: Joined<Machine>,
@@ -22,7 +22,7 @@ struct Comity {
 
 pub(super) fn open(folder: &Path, keys: usize) -> anyhow::Result<impl Store + use<>> {
     let rules = open_rules((0..keys).map(group).chain([ALL.to_owned()]))?;
-    let machine = Machine::open(&folder.join("pace"), Settings::default())?;
+    let machine = Machine::open(folder.join("pace"), Settings::default())?;
     let mut store = Joined::new(Memory::new(Arc::new(rules), MemorySettings::default()), machine);
     let clock = store.shared().clock();
     let routes: Result<_, _> = (0..keys).map(|key| store.route(clock(), &Target::host(&host(key)), None)).collect();
@@ -34,7 +34,7 @@ impl Store for Comity {
         let members = self.routes[key].members();
         let now = (self.clock)();
         match (turn, self.grant.take()) {
-            (Turn::Claim, _) => self.grant = self.store.claim(now, &Claim::at_once(members, 1, now)).ok(),
+            (Turn::Claim, _) => self.grant = claim(&mut self.store, now, members),
             (Turn::Release, Some(grant)) => _ = self.store.release(now, members, &grant),
             (Turn::Release, None) => {}
         }
