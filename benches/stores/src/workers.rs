@@ -14,40 +14,65 @@ use crate::latencies::Latencies;
 pub(crate) struct Report {
     /// Claims that were granted, a second; of several workers the sum.
     pub(crate) rate: f64,
+    /// How long those took.
+    pub(crate) latencies: Latencies,
     /// Claims that were not granted.
     pub(crate) refused: u64,
-    /// How long the claims took.
-    pub(crate) latencies: Latencies,
+    /// How long the longest claim of all took, in microseconds.
+    pub(crate) worst: f64,
+}
+
+/// What a worker counts.
+pub(crate) struct Count {
+    granted: Latencies,
+    refused: Latencies,
+}
+
+impl Count {
+    pub(crate) fn new() -> anyhow::Result<Self> {
+        Ok(Self { granted: Latencies::new()?, refused: Latencies::new()? })
+    }
+
+    /// A claim took so long, and was granted or not.
+    pub(crate) fn claim(&mut self, took: Duration, granted: bool) {
+        let latencies = if granted { &mut self.granted } else { &mut self.refused };
+        latencies.record(took);
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) -> anyhow::Result<()> {
+        self.granted.add(&other.granted)?;
+        self.refused.add(&other.refused)
+    }
+
+    /// Of a worker that spent so long.
+    pub(crate) fn report(self, spent: Duration) -> Report {
+        Report {
+            rate: self.granted.count() as f64 / spent.as_secs_f64(),
+            refused: self.refused.count(),
+            worst: self.granted.worst().max(self.refused.worst()),
+            latencies: self.granted,
+        }
+    }
 }
 
 impl Report {
-    /// Of a worker that spent so long.
-    pub(crate) fn new(spent: Duration, refused: u64, latencies: Latencies) -> Self {
-        let granted = latencies.count().saturating_sub(refused);
-        Self { rate: granted as f64 / spent.as_secs_f64(), refused, latencies }
-    }
-
-    /// Claims that were granted.
-    pub(crate) fn granted(&self) -> u64 {
-        self.latencies.count() - self.refused
-    }
-
     /// Tells it whoever started this process.
     pub(crate) fn print(&self) -> anyhow::Result<()> {
-        let line = format!("{} {}{}", self.rate, self.refused, self.latencies.to_words());
+        let line = format!("{} {} {}{}", self.rate, self.refused, self.worst, self.latencies.to_words());
         Ok(writeln!(std::io::stdout(), "{line}")?)
     }
 
     fn read(line: &str) -> anyhow::Result<Self> {
         let mut words = line.split_whitespace();
         let mut number = || words.next().with_context(|| format!("a worker said `{}`", line.trim_end()));
-        let (rate, refused) = (number()?.parse()?, number()?.parse()?);
-        Ok(Self { rate, refused, latencies: Latencies::from_words(words)? })
+        let (rate, refused, worst) = (number()?.parse()?, number()?.parse()?, number()?.parse()?);
+        Ok(Self { rate, refused, worst, latencies: Latencies::from_words(words)? })
     }
 
     fn add(&mut self, other: &Self) -> anyhow::Result<()> {
         self.rate += other.rate;
         self.refused += other.refused;
+        self.worst = self.worst.max(other.worst);
         self.latencies.add(&other.latencies)
     }
 }

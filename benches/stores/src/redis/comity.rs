@@ -18,14 +18,14 @@ struct Comity {
     grant: Option<Grant>,
 }
 
-pub(super) fn connect(port: u16, scopes: usize) -> anyhow::Result<impl Client + use<>> {
-    let groups = ["*.example.org", "*"].into_iter().take(scopes - 1).map(str::to_owned);
-    let rules = Arc::new(open_rules(groups)?);
+/// With these groups beside the host.
+pub(super) fn connect<'a>(port: u16, groups: impl Iterator<Item = &'a str>) -> anyhow::Result<Box<dyn Client>> {
+    let rules = Arc::new(open_rules(groups.map(str::to_owned))?);
     let redis = Redis::open(&format!("redis://127.0.0.1:{port}/?global=bench"), Settings::default())?;
     let mut store = Joined::new(Memory::new(rules, MemorySettings::default()), redis);
     let clock = store.shared().clock();
-    let route = store.route(clock(), &Target::host("host.example.org"), None)?;
-    Ok(Comity { store, clock, route, grant: None })
+    let route = store.route(clock(), &Target::host("host.shop.example.org"), None)?;
+    Ok(Box::new(Comity { store, clock, route, grant: None }))
 }
 
 impl Client for Comity {

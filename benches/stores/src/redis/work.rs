@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow, bail};
 
 use super::gcra;
-use crate::latencies::Latencies;
-use crate::workers::{self, Report};
+use crate::workers::{self, Count, Report};
 
 /// What is measured.
 pub(crate) struct Case {
@@ -23,6 +22,8 @@ pub(crate) struct Case {
 pub(crate) enum Contender {
     #[cfg(feature = "redis-store")]
     Comity,
+    #[cfg(feature = "redis-store")]
+    ComityOneDomain,
     Gcra,
     Bottleneck,
 }
@@ -41,6 +42,8 @@ impl Contender {
     pub(super) const ALL: &[Self] = &[
         #[cfg(feature = "redis-store")]
         Self::Comity,
+        #[cfg(feature = "redis-store")]
+        Self::ComityOneDomain,
         Self::Gcra,
         Self::Bottleneck,
     ];
@@ -49,15 +52,28 @@ impl Contender {
         match self {
             #[cfg(feature = "redis-store")]
             Self::Comity => "comity-redis",
+            #[cfg(feature = "redis-store")]
+            Self::ComityOneDomain => "- all of one domain",
             Self::Gcra => "GCRA script, no places",
             Self::Bottleneck => "Bottleneck (Node.js)",
+        }
+    }
+
+    /// Whether it is another than the others with so many scopes.
+    pub(super) fn takes_part(self, scopes: usize) -> bool {
+        match self {
+            #[cfg(feature = "redis-store")]
+            Self::ComityOneDomain => scopes > 1,
+            _ => true,
         }
     }
 
     fn connect(self, port: u16, scopes: usize) -> anyhow::Result<Box<dyn Client>> {
         Ok(match self {
             #[cfg(feature = "redis-store")]
-            Self::Comity => Box::new(super::comity::connect(port, scopes)?),
+            Self::Comity => super::comity::connect(port, ["*.example.org", "*"].into_iter().take(scopes - 1))?,
+            #[cfg(feature = "redis-store")]
+            Self::ComityOneDomain => super::comity::connect(port, ["*.shop.example.org", "*.example.org"].into_iter())?,
             Self::Gcra => Box::new(gcra::connect(port, scopes)?),
             Self::Bottleneck => bail!("Bottleneck is no worker of this program"),
         })
@@ -98,23 +114,20 @@ fn work(clients: &mut [Box<dyn Client>], span: Duration) -> anyhow::Result<Repor
         threads.into_iter().map(|thread| thread.join().map_err(|_| anyhow!("a client panicked"))?).collect()
     });
     let spent = begun.elapsed();
-    let (mut latencies, mut refused) = (Latencies::new()?, 0);
+    let mut all = Count::new()?;
     for part in parts {
-        let (its_latencies, its_refused) = part?;
-        latencies.add(&its_latencies)?;
-        refused += its_refused;
+        all.add(&part?)?;
     }
-    Ok(Report::new(spent, refused, latencies))
+    Ok(all.report(spent))
 }
 
-fn ask(client: &mut dyn Client, begun: Instant, span: Duration) -> anyhow::Result<(Latencies, u64)> {
-    let (mut latencies, mut refused) = (Latencies::new()?, 0);
+fn ask(client: &mut dyn Client, begun: Instant, span: Duration) -> anyhow::Result<Count> {
+    let mut count = Count::new()?;
     while begun.elapsed() < span {
         let (took, granted) = slot(client)?;
-        latencies.record(took);
-        refused += u64::from(!granted);
+        count.claim(took, granted);
     }
-    Ok((latencies, refused))
+    Ok(count)
 }
 
 #[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]

@@ -7,8 +7,7 @@ use anyhow::{Context, bail};
 
 use super::records::{Record, Turn};
 use super::{flock, lmdb, sqlite};
-use crate::latencies::Latencies;
-use crate::workers::{self, Report};
+use crate::workers::{self, Count, Report};
 
 /// What is measured.
 pub(crate) struct Case {
@@ -130,24 +129,23 @@ pub(crate) fn worker(words: &[&str]) -> anyhow::Result<()> {
     work(&mut *store, &case, seed)?.print()
 }
 
-#[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+#[expect(clippy::disallowed_methods, reason = "a benchmark reads the clock, and waits")]
 fn work(store: &mut dyn Store, case: &Case, mut seed: u64) -> anyhow::Result<Report> {
-    let mut latencies = Latencies::new()?;
-    let mut refused = 0;
+    let mut count = Count::new()?;
     let begun = Instant::now();
     for n in 0.. {
         let chance = walk(&mut seed);
         let Some(start) = next_start(case, begun, n, chance) else { break };
         let key = (chance >> 8) as usize % case.keys;
         let granted = store.turn(key, Turn::Claim)?;
-        latencies.record(start.elapsed());
+        count.claim(start.elapsed(), granted);
         if granted {
             while !store.turn(key, Turn::Release)? {}
         } else {
-            refused += 1;
+            std::thread::sleep(ASK_AGAIN);
         }
     }
-    Ok(Report::new(begun.elapsed(), refused, latencies))
+    Ok(count.report(begun.elapsed()))
 }
 
 /// When the claim after `n` others begins: now, or where paced at any moment of its own part of the time, so that processes
@@ -170,3 +168,6 @@ fn walk(state: &mut u64) -> u64 {
     *state ^= *state << 17;
     *state
 }
+
+/// Whoever may not start waits a little: it would only keep the processor from those who may.
+const ASK_AGAIN: Duration = Duration::from_millis(1);
