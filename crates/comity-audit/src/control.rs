@@ -20,6 +20,8 @@ pub struct Control {
     pub sent: Gaps,
     /// The gaps between the same requests' arrivals: what is shorter here than the spacing is the machine's doing.
     pub arrived: Gaps,
+    /// When they arrived, in order, since the far end started.
+    pub times: Vec<Duration>,
 }
 
 /// Sends `requests` to `host` at an exact spacing over one connection, and compares what was sent with what arrived.
@@ -29,15 +31,36 @@ pub struct Control {
 /// # Errors
 /// Whatever the connection fails with, and an answer that is not HTTP/1.1 with a Content-Length.
 pub fn control_run(far_end: &FarEnd, host: &str, spacing: Duration, requests: u32) -> io::Result<Control> {
-    static RUNS: AtomicU64 = AtomicU64::new(0);
-    let run = RUNS.fetch_add(1, Ordering::Relaxed).to_string();
-    let sent = send(far_end.addr(), host, spacing, requests, &run)?;
-    let arrivals = far_end.arrivals().into_iter().filter(|arrival| arrival.header(MARK) == Some(&run));
-    let arrived: Vec<_> = arrivals.map(|arrival| arrival.at).collect();
-    Ok(Control { sent: Gaps::of(&sent), arrived: Gaps::of(&arrived) })
+    control_while(far_end, host, |clock, sent| {
+        let more = u32::try_from(sent.len()).is_ok_and(|sent| sent < requests);
+        if let Some(&last) = sent.last().filter(|_| more) {
+            clock.wait_until(last.saturating_add(spacing));
+        }
+        more
+    })
 }
 
-fn send(addr: SocketAddr, host: &str, spacing: Duration, requests: u32, run: &str) -> io::Result<Vec<Duration>> {
+/// The same for as long as `next` says so: it gets what was sent so far, returns when the next is due, and says whether
+/// there is to be one.
+pub(crate) fn control_while(
+    far_end: &FarEnd,
+    host: &str,
+    next: impl FnMut(&Clock, &[Duration]) -> bool,
+) -> io::Result<Control> {
+    static RUNS: AtomicU64 = AtomicU64::new(0);
+    let run = RUNS.fetch_add(1, Ordering::Relaxed).to_string();
+    let sent = send(far_end.addr(), host, &run, next)?;
+    let arrivals = far_end.arrivals().into_iter().filter(|arrival| arrival.header(MARK) == Some(&run));
+    let times: Vec<_> = arrivals.map(|arrival| arrival.at).collect();
+    Ok(Control { sent: Gaps::of(&sent), arrived: Gaps::of(&times), times })
+}
+
+fn send(
+    addr: SocketAddr,
+    host: &str,
+    run: &str,
+    mut next: impl FnMut(&Clock, &[Duration]) -> bool,
+) -> io::Result<Vec<Duration>> {
     let stream = TcpStream::connect(addr)?;
     stream.set_nodelay(true)?;
     let mut reader = BufReader::new(&stream);
@@ -45,11 +68,8 @@ fn send(addr: SocketAddr, host: &str, spacing: Duration, requests: u32, run: &st
         format!("GET /control HTTP/1.1\r\nhost: {host}\r\nuser-agent: comity-control\r\n{MARK}: {run}\r\n\r\n");
     let clock = Clock::start();
     let mut sent: Vec<Duration> = Vec::new();
-    for _ in 0..requests {
-        if let Some(&last) = sent.last() {
-            // From the last send as it was, not as it was planned: one that was late must not shorten the next gap.
-            clock.wait_until(last.saturating_add(spacing));
-        }
+    // `next` counts from the last send as it was, not as it was planned: one that was late must not shorten the next gap.
+    while next(&clock, &sent) {
         sent.push(clock.now());
         (&stream).write_all(request.as_bytes())?;
         read_answer(&mut reader)?;

@@ -5,7 +5,10 @@
 //!
 //! - [`far_end`]: one listener that plays any number of hosts, each with limits it does not tell of, and logs arrivals.
 //! - [`arrivals`]: gaps, rates and windows of a log.
+//! - [`audit`]: a program judged as N real processes, beside clients whose pace is known.
 //! - [`control`]: a perfect client, to learn how much of what the far end sees is the machine's own unrest.
+//! - [`access_log`]: the same of what a server logged itself.
+//! - [`picture`]: arrivals and gaps drawn.
 //! - [`town`]: the small town of hosts that `comity demo` visits.
 //!
 //! ```
@@ -28,8 +31,12 @@
 
 pub mod access_log;
 pub mod arrivals;
+pub mod audit;
 mod clock;
 pub mod control;
 pub mod far_end;
 pub mod picture;
+mod stop;
 pub mod town;
+
+pub use stop::Stop;

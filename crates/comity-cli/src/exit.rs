@@ -21,6 +21,10 @@ pub(crate) enum Exit {
     Failed,
     /// `--stop-when-limited` ended the run.
     Stopped,
+    /// What was audited does not keep its promise.
+    Fails,
+    /// An audit shows nothing.
+    Void,
     /// Another error.
     Error,
     /// A person stopped it.
@@ -30,7 +34,7 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
-    /// All of them, by code.
+    /// All that a fetch can end with, by code.
     pub(crate) const ALL: [Self; 11] = [
         Self::Done,
         Self::Error,
@@ -45,6 +49,9 @@ impl Exit {
         Self::Interrupted,
     ];
 
+    /// What an audit can end with, by code.
+    pub(crate) const AUDIT: [Self; 5] = [Self::Done, Self::Fails, Self::Usage, Self::Void, Self::Interrupted];
+
     /// The code.
     pub(crate) const fn code(self) -> u8 {
         match self {
@@ -58,6 +65,9 @@ impl Exit {
             Self::Malformed => 7,
             Self::Skipped => 8,
             Self::Robots => 9,
+            // As of grep and diff: a script asks for 0 or 1, and anything else is no answer.
+            Self::Fails => 1,
+            Self::Void => 10,
             Self::Interrupted => 130,
         }
     }
@@ -81,10 +91,33 @@ impl Exit {
             Self::Malformed => "some lines of the list are no URLs; all others were fetched",
             Self::Skipped => "some URLs were skipped: too many errors in a row, a Crawl-delay over the limit",
             Self::Robots => "some URLs were disallowed by robots.txt",
+            Self::Fails => "fails: what arrived breaks the promise",
+            Self::Void => {
+                "void: nothing can be said, because a control came out wrong, too little arrived, or the audit could not be carried out"
+            }
             Self::Interrupted => {
                 "interrupted (Ctrl-C, SIGTERM, a closed terminal); what is done is whole, --resume goes on with it"
             }
         }
+    }
+
+    /// What it means of an audit.
+    pub(crate) const fn meaning_of_audit(self) -> &'static str {
+        match self {
+            Self::Done => "passes: what arrived keeps the promise, and the controls came out as they must",
+            Self::Usage => "the command line is wrong; nothing was run",
+            Self::Interrupted => "interrupted (Ctrl-C, SIGTERM, a closed terminal); the processes were ended",
+            other => other.meaning(),
+        }
+    }
+
+    /// The table of an audit for `--help`.
+    pub(crate) fn audit_table() -> String {
+        let mut text = String::from("Exit codes:\n");
+        for exit in Self::AUDIT {
+            text.push_str(&format!("  {:>3}  {}\n", exit.code(), exit.meaning_of_audit()));
+        }
+        text
     }
 
     /// The table for `--help`, the worst cause first where several hold.
@@ -132,6 +165,14 @@ mod tests {
         codes.dedup();
         assert_eq!(codes.len(), Exit::ALL.len());
         assert_eq!((Exit::Done.code(), Exit::Usage.code(), Exit::Interrupted.code()), (0, 2, 130));
+    }
+
+    #[test]
+    fn an_audit_answers_with_0_and_1_and_all_else_is_no_answer() {
+        let codes = Exit::AUDIT.map(Exit::code);
+        assert!(codes.is_sorted_by(|a, b| a < b), "{codes:?}");
+        assert_eq!((Exit::Done.code(), Exit::Fails.code()), (0, 1));
+        assert!(Exit::audit_table().contains("   10  void"), "{}", Exit::audit_table());
     }
 
     #[test]

@@ -32,6 +32,10 @@ fn the_reference_of_the_exit_codes_is_what_the_code_says() {
     causes.sort();
     let order: Vec<String> = causes.iter().rev().map(|exit| exit.code().to_string()).collect();
     let _ = writeln!(text, "\nWhere several causes hold, the worst is the exit code: {}.", order.join(", "));
+    text.push_str("\n## Of `comity audit`\n\n| code | meaning |\n|---:|---|\n");
+    for exit in Exit::AUDIT {
+        let _ = writeln!(text, "| {} | {} |", exit.code(), exit.meaning_of_audit());
+    }
     check("exit-codes.md", &text);
 }
 

@@ -7,7 +7,8 @@ use serde_json::Value;
 
 fn comity(words: &[&str]) -> Command {
     let mut command = Command::cargo_bin("comity").unwrap();
-    command.args(words).env_remove("COMITY_CONFIG").env("NO_COLOR", "1");
+    // No test shares a pace with who runs it, unless it says where.
+    command.args(words).env_remove("COMITY_CONFIG").env("COMITY_SHARED", "none").env("NO_COLOR", "1");
     for proxy in ["http_proxy", "https_proxy", "all_proxy", "no_proxy"] {
         command.env_remove(proxy).env_remove(proxy.to_uppercase());
     }
@@ -246,4 +247,30 @@ fn listens(id: &str, signal: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0");
     u64::from_str_radix(caught.trim(), 16).is_ok_and(|set| set & (1 << (signal - 1)) != 0)
+}
+
+#[test]
+fn explain_goes_on_without_a_store_that_does_not_answer() {
+    let words = ["explain", "--json", "--shared", "redis://127.0.0.1:1", "https://a.example/"];
+    let output = comity(&words).assert().success().get_output().clone();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.lines().count() == 1 && said.contains("the shared store does not answer"), "{said}");
+    let explained: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let scope = explained[0]["scopes"][0].as_object().unwrap();
+    assert!(scope["known"].is_null() && scope.contains_key("known") && !scope["limits"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn hosts_and_forget_need_a_store_and_a_host_that_can_be_one() {
+    for command in [&["hosts"][..], &["forget", "--all"]] {
+        assert!(refused(&[command, &["--shared", "none"]].concat(), 2).contains("nothing is shared"), "{command:?}");
+        let gone = refused(&[command, &["--shared", "redis://127.0.0.1:1"]].concat(), 1);
+        assert!(gone.contains("the shared store does not answer"), "{gone}");
+    }
+    for command in ["hosts", "forget"] {
+        let error = refused(&[command, "a.*.example"], 2);
+        assert!(error.contains("a.*.example") && error.contains("allowed are a host"), "{error}");
+    }
+    assert!(refused(&["forget"], 2).contains("--all"));
+    assert!(refused(&["forget", "a.example", "--all"], 2).contains("--all"));
 }

@@ -13,4 +13,4 @@ pub mod request;
 pub mod robots;
 mod run;
 
-pub use run::{End, Fetch, FetchError, HostLine, Observer, Options, Status, Stop};
+pub use run::{End, Fetch, FetchError, HostLine, Observer, Options, SharedPace, Status, Stop};

@@ -80,7 +80,7 @@ pub fn a_start_used_late_is_restamped_or_given_up<S: Store>(make: &impl Fn(Rules
     let (one, other) = (at.host("a.example.org"), at.host("b.example.org"));
     let mut grant = at.starts(0, &one, "the first request starts");
     assert_eq!(grant.late_by, Some(SPAN * 10), "a start may be late by a tenth of the least spacing");
-    assert_eq!(at.store.begin(ms(10), one.members(), &mut grant), Begin::Go, "in time");
+    assert_eq!(at.store.begin(ms(3), one.members(), &mut grant), Begin::Go, "in time");
     assert_eq!(at.store.begin(ms(50), one.members(), &mut grant), Begin::Restamped, "late, and nobody started since");
     at.waits_until(50, &other, 150, "the group counts from when it really started");
     at.starts(150, &other, "and lets the next start then");

@@ -193,6 +193,11 @@ impl Memory {
         self.find(self.rules.host_key(target).ok()?.as_str())
     }
 
+    /// What a scope is.
+    pub fn kind(&self, scope: ScopeId) -> Option<ScopeKind> {
+        self.entry(scope).map(|entry| entry.kind)
+    }
+
     /// All scopes, with what they are.
     pub fn scopes(&self) -> impl Iterator<Item = (ScopeId, &str, ScopeKind, &Cell)> {
         self.entries.iter().enumerate().filter_map(|(slot, entry)| {

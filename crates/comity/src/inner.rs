@@ -52,8 +52,7 @@ impl Inner {
         if let Some(shared) = inner.engine.lock().store.shared() {
             shared.on_news(Arc::new(move || {
                 if let Some(inner) = told.upgrade() {
-                    inner.changed.notify_one();
-                    inner.heard.notify_all();
+                    inner.take_news();
                 }
             }));
         }
@@ -85,6 +84,18 @@ impl Inner {
 
     pub(crate) fn engine(&self) -> MutexGuard<'_, Engine> {
         self.engine.lock()
+    }
+
+    /// The store says that there is news. It is taken here, because a store needs its members' answers even of those that
+    /// let nothing wait; where the lock is held, whoever holds it or is told now takes it.
+    fn take_news(self: &Arc<Self>) {
+        self.changed.notify_one();
+        self.heard.notify_all();
+        if let Some(mut engine) = self.engine.try_lock() {
+            let now = self.clock.now();
+            engine.hear(now);
+            self.pump(engine, now);
+        }
     }
 
     /// Waits for the answer to a claim that a store gives late, within that store's deadline; the lock is free meanwhile.

@@ -68,6 +68,7 @@ pub mod presets;
 mod profile;
 #[cfg(feature = "reqwest")]
 pub mod reqwest;
+mod standing;
 mod telling;
 #[cfg(feature = "tower")]
 pub mod tower;
@@ -81,7 +82,7 @@ pub use comity_core::policy::{AimdSettings, Policy};
 pub use comity_core::schedule::{GiveUp, Replay};
 pub use comity_core::scope::{Pattern, Rules, RulesBuilder, Target};
 pub use comity_core::signal::{NoAnswer, Reading, Signal, crawl_delay, request_rate};
-pub use comity_store::{OnFailure, Standing};
+pub use comity_store::OnFailure;
 pub use error::{AcquireError, Delay};
 pub use event::{Event, EventKind, Events};
 pub use explain::{Explanation, HostState, Outlook, ScopeState};
@@ -89,6 +90,7 @@ pub use line::{InLine, Line};
 pub use pacer::Pacer;
 pub use permit::{Begin, Permit, Place, Settled, Waiting};
 pub use profile::Profile;
+pub use standing::Standing;
 
 /// The README's example compiles.
 #[cfg(all(doctest, feature = "reqwest"))]

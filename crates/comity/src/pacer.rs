@@ -10,7 +10,7 @@ use comity_core::policy::Policy;
 use comity_core::schedule::Attempted;
 use comity_core::scope::Rules;
 use comity_core::time::Instant;
-use comity_store::{MemorySettings, OwnLimits, RouteError, Shared, Standing};
+use comity_store::{MemorySettings, OwnLimits, RouteError, Shared};
 use parking_lot::MutexGuard;
 use tokio::sync::oneshot;
 use tracing::Instrument as _;
@@ -179,11 +179,6 @@ impl Pacer {
         store.forget(memory, now, &scopes);
         engine.schedule.wake_all();
         self.inner.pump(engine, now);
-    }
-
-    /// How it stands between this pacer and the store it shares; `None` for a pacer of this process alone.
-    pub fn standing(&self) -> Option<Standing> {
-        self.inner.engine.lock().store.standing()
     }
 
     /// A subscription to what happens to requests (T12).

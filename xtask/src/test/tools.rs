@@ -25,6 +25,8 @@ const TOOLS: &[Tool] = &[
     Tool { probe: &["redis-server", "--version"], packages: &["redis-server"] },
     Tool { probe: &["faketime", "--version"], packages: &["faketime"] },
     Tool { probe: &["node", "--version"], packages: &["nodejs", "npm"] },
+    Tool { probe: &["curl", "--version"], packages: &["curl"] },
+    Tool { probe: &["python3", "--version"], packages: &["python3", "python3-venv"] },
     Tool { probe: &["npm", "--version"], packages: &["npm"] },
 ];
 

@@ -92,6 +92,10 @@ impl Log {
         arrivals
     }
 
+    pub(super) fn kept(&self) -> usize {
+        lock(&self.kept).arrivals.len()
+    }
+
     pub(super) fn clear(&self) {
         let mut kept = lock(&self.kept);
         kept.cleared += kept.arrivals.len();

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
@@ -29,6 +29,7 @@ pub use self::world::{Advertise, Host, Outage, RetryAfter, World};
 use self::log::Log;
 use self::world::Hosts;
 use crate::clock::Clock;
+use crate::stop::{Stop, lock};
 
 /// A running far end. Dropped, it stops: the port closes and every connection with it.
 #[derive(Debug)]
@@ -104,6 +105,11 @@ impl FarEnd {
         self.shared.log.clear();
     }
 
+    /// How many arrivals are kept now.
+    pub fn kept(&self) -> usize {
+        self.shared.log.kept()
+    }
+
     /// What arrived without being recorded. A verdict should not be read off a log where this is not all zero.
     pub fn unrecorded(&self) -> Unrecorded {
         Unrecorded {
@@ -143,34 +149,6 @@ struct Shared {
     open: Mutex<HashMap<u64, Arc<TcpStream>>>,
     turned_away: AtomicU64,
     malformed: AtomicU64,
-}
-
-/// Told once that the far end stops; every wait of a connection ends with it.
-#[derive(Debug, Default)]
-struct Stop {
-    told: Mutex<bool>,
-    news: Condvar,
-}
-
-impl Stop {
-    fn now(&self) {
-        *lock(&self.told) = true;
-        self.news.notify_all();
-    }
-
-    fn told(&self) -> bool {
-        *lock(&self.told)
-    }
-
-    /// Waits so long, or until the far end stops; says whether it did.
-    fn wait(&self, span: Duration) -> bool {
-        let told = lock(&self.told);
-        if span.is_zero() {
-            return *told;
-        }
-        let (told, _) = self.news.wait_timeout_while(told, span, |told| !*told).unwrap_or_else(PoisonError::into_inner);
-        *told
-    }
 }
 
 /// A listener whose queue holds a crowd: the standard library's 128 make a thousand clients retry for seconds.
@@ -220,11 +198,6 @@ fn open(shared: &Arc<Shared>, stream: TcpStream, connection: u64) -> io::Result<
         lock(&shared.open).remove(&connection);
     }
     started.map(drop)
-}
-
-/// A lock that a panicked script did not spoil: every critical section here leaves its data whole.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Connections open at once; some thousand threads are still cheap, tens of thousands are not.

@@ -1,5 +1,6 @@
 //! `comity explain`: which limits hold for a URL, and from where. Nothing is sent.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use anyhow::Result;
@@ -7,19 +8,23 @@ use clap::Args;
 use comity::presets::{Preset, presets};
 use comity::{AimdSettings, Pacer, Pattern, Policy, ScopeState, Target};
 use comity_core::scope::Site;
+use comity_store::{Known, Readable};
 use serde::Serialize;
 use url::Url;
 
+use super::hosts::seen::{Clocks, Seen};
+use super::hosts::{self, details};
 use super::presets::Shown;
 use crate::exit::{Exit, Usage};
 use crate::flags::pace::{Pace, PaceFlags};
-use crate::screen::words::span;
+use crate::flags::shared::{Place, PlaceFlags, wrong};
+use crate::screen::words::{clean, span};
 use crate::screen::{print, say};
 
 /// Say which limits hold for a URL, and from where
 ///
-/// The scopes it falls under, their limits and who set them: a flag, the configuration, a preset, the profile. Nothing
-/// is sent; what only an answer or a robots.txt can tell is not in it.
+/// The scopes it falls under, their limits and who set them: a flag, the configuration, a preset, the profile. Beside
+/// them stands what the shared store knows of each now. Nothing is sent to the host.
 #[derive(Debug, Args)]
 pub(crate) struct ExplainCommand {
     /// URLs to explain
@@ -32,6 +37,9 @@ pub(crate) struct ExplainCommand {
 
     #[command(flatten)]
     pace: PaceFlags,
+
+    #[command(flatten)]
+    shared: PlaceFlags,
 }
 
 /// What holds for one URL, as it is printed.
@@ -59,6 +67,8 @@ struct Explained {
 struct Scope {
     name: String,
     limits: Vec<Said>,
+    /// What the shared store knows of it now.
+    known: Option<Seen>,
 }
 
 /// A limit, its value and who said it.
@@ -77,12 +87,20 @@ impl ExplainCommand {
         }
         let presets = presets()?;
         let pacer = pace.builder.local();
-        let explained =
+        let place = self.shared.place(std::env::var_os("COMITY_SHARED"), pace.shared.as_deref())?;
+        let mut explained =
             self.urls.iter().map(|url| explain(url, &pace, &pacer, &presets)).collect::<Result<Vec<_>>>()?;
+        let clocks = match store(&place).and_then(|store| add_known(&mut explained, store)) {
+            Ok(clocks) => clocks,
+            Err(error) => {
+                say(&clean(&format!("comity: {error:#}; what is known of these hosts now is left out")));
+                None
+            }
+        };
         if self.json {
             print(&format!("{}\n", serde_json::to_string_pretty(&explained)?))?;
         } else {
-            let texts: Vec<String> = explained.iter().map(Explained::text).collect();
+            let texts: Vec<String> = explained.iter().map(|explained| explained.text(clocks.as_ref())).collect();
             print(&texts.join("\n"))?;
         }
         Ok(Exit::Done)
@@ -115,6 +133,22 @@ fn explain(text: &str, pace: &Pace, pacer: &Pacer, presets: &[Preset]) -> Result
     })
 }
 
+/// The store that is shared, if one is.
+fn store(place: &Place) -> Result<Option<Box<dyn Readable>>> {
+    if *place == Place::None { Ok(None) } else { PlaceFlags::look(place).map(Some) }
+}
+
+/// Adds what a store knows of the scopes now; the clocks of that reading.
+fn add_known(explained: &mut [Explained], store: Option<Box<dyn Readable>>) -> Result<Option<Clocks>> {
+    let Some(mut store) = store else { return Ok(None) };
+    let (listing, clocks) = hosts::read(store.as_mut()).map_err(wrong)?;
+    let by_name: HashMap<&str, &Known> = listing.scopes.iter().map(|known| (&*known.name, known)).collect();
+    for scope in explained.iter_mut().flat_map(|explained| &mut explained.scopes) {
+        scope.known = by_name.get(&*scope.name).map(|known| Seen::of(known, &clocks));
+    }
+    Ok(Some(clocks))
+}
+
 /// Whether a pattern speaks of a target.
 fn covers(pattern: &Pattern, target: &Target<'_>) -> bool {
     let name = target.name();
@@ -139,7 +173,7 @@ impl Scope {
             value: if limit == "policy" { policy(&scope.limits.policy) } else { value },
             source: scope.limits.source(limit).map(ToString::to_string),
         });
-        Self { name: scope.name.clone(), limits: limits.collect() }
+        Self { name: scope.name.clone(), limits: limits.collect(), known: None }
     }
 }
 
@@ -155,7 +189,8 @@ fn policy(policy: &Policy) -> String {
 }
 
 impl Explained {
-    fn text(&self) -> String {
+    /// For people; `clocks` are those of the store's reading.
+    fn text(&self, clocks: Option<&Clocks>) -> String {
         let mut text = format!("{}  (profile {})\n", self.url, self.profile);
         for scope in &self.scopes {
             let _ = writeln!(text, "  {}", scope.name);
@@ -164,6 +199,10 @@ impl Explained {
                     Some(source) => writeln!(text, "    {limit:17} = {value:10}  from {source}"),
                     None => writeln!(text, "    {limit:17} = {value}"),
                 };
+            }
+            let facts = scope.known.as_ref().zip(clocks).map(|(known, clocks)| details::facts(known, clocks));
+            for (what, value) in facts.into_iter().flatten() {
+                let _ = writeln!(text, "    now: {what:12}   {value}");
             }
         }
         if self.loopback_exempt {
@@ -202,6 +241,7 @@ impl Explained {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::hosts::fake::{Fake, known, listing, refused};
     use comity::config::pattern;
 
     #[test]
@@ -221,5 +261,41 @@ mod tests {
             assert_eq!(covers(&pattern(text).unwrap(), &target("/api/x")), yes, "{text}");
         }
         assert!(covers(&pattern("*.example.org").unwrap(), &Target::host("example.org")), "apex included");
+    }
+
+    fn explained(url: &str) -> Vec<Explained> {
+        let pace = crate::flags::testing::parse::<PaceFlags>(&["--no-presets"]).unwrap().pace(None).unwrap();
+        vec![explain(url, &pace, &pace.builder.local(), &[]).unwrap()]
+    }
+
+    #[test]
+    fn what_the_store_knows_stands_beside_the_limits() {
+        let mut explained = explained("https://a.example/x");
+        let store = Fake { listing: listing(vec![refused("a.example"), known("b.example")]), gone: false };
+        let clocks = add_known(&mut explained, Some(Box::new(store))).unwrap().unwrap();
+        let text = explained[0].text(Some(&clocks));
+        for told in [
+            "    in_flight         = 1",
+            "    now: pause          until ",
+            " (12 s): 429, Retry-After 30 s",
+            "    now: made slower    0.5 s → 1 s",
+            "status 429, asked by two:22",
+        ] {
+            assert!(text.contains(told), "{told}: {text}");
+        }
+        let written = serde_json::to_value(&explained).unwrap();
+        assert_eq!(written[0]["scopes"][0]["known"]["refusals"]["count"], 3);
+    }
+
+    #[test]
+    fn without_a_store_the_limits_stand_alone() {
+        let mut explained = explained("https://a.example/x");
+        assert!(add_known(&mut explained, None).unwrap().is_none());
+        assert!(store(&Place::None).unwrap().is_none());
+        let gone = Fake { listing: listing(Vec::new()), gone: true };
+        assert!(add_known(&mut explained, Some(Box::new(gone))).is_err());
+        assert!(explained[0].text(None).contains("in_flight") && !explained[0].text(None).contains("now:"));
+        let written = serde_json::to_value(&explained).unwrap();
+        assert!(written[0]["scopes"][0].as_object().unwrap()["known"].is_null());
     }
 }

@@ -1,8 +1,11 @@
 //! The commands, one file each.
 
+mod audit;
 mod demo;
 mod explain;
 mod fetch;
+mod forget;
+mod hosts;
 mod presets;
 
 use anyhow::Result;
@@ -16,7 +19,10 @@ pub(crate) enum Command {
     Fetch(Box<fetch::FetchCommand>),
     Demo(demo::DemoCommand),
     Explain(explain::ExplainCommand),
+    Hosts(hosts::HostsCommand),
+    Forget(forget::ForgetCommand),
     Presets(presets::PresetsCommand),
+    Audit(Box<audit::AuditCommand>),
 }
 
 impl Command {
@@ -26,7 +32,10 @@ impl Command {
             Self::Fetch(_) => "fetch",
             Self::Demo(_) => "demo",
             Self::Explain(_) => "explain",
+            Self::Hosts(_) => "hosts",
+            Self::Forget(_) => "forget",
             Self::Presets(_) => "presets",
+            Self::Audit(_) => "audit",
         }
     }
 
@@ -36,7 +45,10 @@ impl Command {
             Self::Fetch(fetch) => fetch.run(),
             Self::Demo(demo) => demo.run(),
             Self::Explain(explain) => explain.run(),
+            Self::Hosts(hosts) => hosts.run(),
+            Self::Forget(forget) => forget.run(),
             Self::Presets(presets) => presets.run(),
+            Self::Audit(audit) => audit.run(),
         }
     }
 }

@@ -1,13 +1,16 @@
 //! The flags, one struct a concern; each with what it means, its help and its test side by side.
 
+pub(crate) mod audit;
 pub(crate) mod connection;
 pub(crate) mod entry;
 pub(crate) mod input;
+pub(crate) mod look;
 pub(crate) mod output;
 pub(crate) mod pace;
 pub(crate) mod request;
 pub(crate) mod run;
 pub(crate) mod screen;
+pub(crate) mod shared;
 pub(crate) mod values;
 
 #[cfg(test)]

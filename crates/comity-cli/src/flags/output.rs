@@ -70,7 +70,7 @@ impl OutputFlags {
 
     /// Finds out before the run whether its report can be written after it.
     pub(crate) fn check_report(&self) -> Result<(), Usage> {
-        self.report.as_deref().map_or(Ok(()), writable)
+        self.report.as_deref().map_or(Ok(()), |path| writable("--report", path))
     }
 
     /// Whether a line per URL goes to standard output, because nothing else is kept.
@@ -84,10 +84,11 @@ impl OutputFlags {
     }
 }
 
-fn writable(path: &Path) -> Result<(), Usage> {
+/// Whether the file a flag names can be written, as far as can be told beforehand.
+pub(super) fn writable(flag: &str, path: &Path) -> Result<(), Usage> {
     let wrong = |why: String| {
         let allowed = "allowed is a file in a directory that exists and can be written to";
-        Err(Usage(format!("invalid value '{}' for '--report <FILE>': {why}; {allowed}", path.display())))
+        Err(Usage(format!("invalid value '{}' for '{flag} <FILE>': {why}; {allowed}", path.display())))
     };
     match std::fs::metadata(path) {
         Ok(found) if found.is_dir() => return wrong("it is a directory".to_owned()),

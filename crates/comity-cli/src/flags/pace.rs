@@ -183,7 +183,8 @@ impl PaceFlags {
     }
 }
 
-fn read(path: &Path) -> Result<Config> {
+/// A configuration file.
+pub(crate) fn read(path: &Path) -> Result<Config> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| Usage(format!("cannot read the configuration {}: {error}", path.display())))?;
     Ok(Config::parse(&text).map_err(|error| Usage(format!("in {}: {error}", path.display())))?)

@@ -12,10 +12,10 @@ use comity_store::{Readable, StoreError};
 
 use crate::exit::Usage;
 
-/// With whom the pace is shared.
+/// Where the pace is shared.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Sharing")]
-pub(crate) struct SharedFlags {
+pub(crate) struct PlaceFlags {
     /// With whom the pace is shared: machine, none, a file, redis://… or rediss://… [default: machine]
     ///
     /// machine is every comity of this user on this machine. A file of your choice (with a slash in it) is shared by all
@@ -24,6 +24,14 @@ pub(crate) struct SharedFlags {
     /// this flag the environment's COMITY_SHARED says it, else `shared` in the configuration; a password is safest there.
     #[arg(long, value_name = "WHERE", value_parser = place)]
     shared: Option<Place>,
+}
+
+/// With whom the pace is shared, and what holds without them.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Sharing")]
+pub(crate) struct SharedFlags {
+    #[command(flatten)]
+    place: PlaceFlags,
 
     /// While the shared store is out of reach: share, pause or local [default: share]
     ///
@@ -46,7 +54,7 @@ pub(crate) enum Place {
     Redis(String),
 }
 
-impl SharedFlags {
+impl PlaceFlags {
     /// Where the pace is shared, from the flag, else the environment's `COMITY_SHARED`, else the configuration.
     pub(crate) fn place(&self, environment: Option<OsString>, configured: Option<&str>) -> Result<Place> {
         if let Some(place) = &self.shared {
@@ -62,28 +70,33 @@ impl SharedFlags {
         }
     }
 
-    /// A pacer that shares there.
-    pub(crate) fn pacer(&self, place: &Place, builder: &Builder) -> Result<Pacer> {
+    /// The store there, to look at.
+    pub(crate) fn look(place: &Place) -> Result<Box<dyn Readable>> {
+        Ok(match place {
+            Place::None => {
+                return Err(Usage("nothing is shared with `none`: there is nothing to look at".into()).into());
+            }
+            Place::Machine | Place::File(_) => Box::new(Machine::look(file(place)?).map_err(wrong)?),
+            Place::Redis(url) => Box::new(Redis::look(url, &comity_redis::Settings::default().prefix).map_err(wrong)?),
+        })
+    }
+}
+
+impl SharedFlags {
+    /// A pacer that shares its pace as the flags, `COMITY_SHARED` or the configuration say.
+    pub(crate) fn pacer(&self, configured: Option<&str>, builder: &Builder) -> Result<Pacer> {
+        let place = &self.place.place(std::env::var_os("COMITY_SHARED"), configured)?;
         let on_failure = self.shared_failure.unwrap_or_default();
         Ok(match place {
             Place::None => builder.local(),
             Place::Machine | Place::File(_) => {
                 let settings = comity_machine::Settings { on_failure, ..comity_machine::Settings::default() };
-                builder.shared(Machine::open(&file(place)?, settings).map_err(wrong)?)
+                builder.shared(Machine::open(file(place)?, settings).map_err(wrong)?)
             }
             Place::Redis(url) => {
                 let settings = comity_redis::Settings { on_failure, ..comity_redis::Settings::default() };
                 builder.shared(Redis::open(url, settings).map_err(wrong)?)
             }
-        })
-    }
-
-    /// The store there, to look at.
-    pub(crate) fn look(place: &Place) -> Result<Box<dyn Readable>> {
-        Ok(match place {
-            Place::None => return Err(Usage("nothing is shared with `none`: there is nothing to look at".into()).into()),
-            Place::Machine | Place::File(_) => Box::new(Machine::look(&file(place)?).map_err(wrong)?),
-            Place::Redis(url) => Box::new(Redis::look(url).map_err(wrong)?),
         })
     }
 }
@@ -96,7 +109,7 @@ fn file(place: &Place) -> Result<PathBuf> {
 }
 
 /// What was asked for is wrong, or the store does not answer: both say what can be done instead.
-fn wrong(error: StoreError) -> anyhow::Error {
+pub(crate) fn wrong(error: StoreError) -> anyhow::Error {
     match error {
         StoreError::Unusable(text) => Usage(format!("the pace cannot be shared there: {text}")).into(),
         StoreError::OutOfReach(text) => anyhow::anyhow!("the shared store does not answer: {text}"),

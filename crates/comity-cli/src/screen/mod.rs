@@ -2,7 +2,7 @@
 //!
 //! The rooms [`view`], [`summary`] and [`words`] are pure: facts in, text out. [`live`] and [`plain`] show it.
 
-mod frame;
+pub(crate) mod frame;
 mod live;
 pub(crate) mod log;
 mod meter;

@@ -24,6 +24,9 @@ pub(crate) fn overall(status: &Status, meter: &Meter, width: usize) -> String {
     let counts = &status.counts;
     let troubles = [(counts.refused, "refused"), (counts.failed, "failed"), (counts.robots, "robots")];
     parts.extend(troubles.iter().filter(|(n, _)| *n > 0).map(|(n, what)| (1, format!("{n} {what}"))));
+    if let Some(lost_for) = status.shared.as_ref().and_then(|shared| shared.lost_for) {
+        parts.push((1, format!("shared pace lost for {}", span(lost_for))));
+    }
     loop {
         let text = parts.iter().map(|(_, part)| part.as_str()).collect::<Vec<_>>().join("  ");
         let least = parts.iter().enumerate().max_by_key(|(_, (rank, _))| *rank).map(|(n, _)| n);
@@ -124,7 +127,17 @@ mod tests {
                 host("c.example", 2, "1 in flight", None),
             ],
             hosts_left: 9,
+            shared: None,
         }
+    }
+
+    #[test]
+    fn decision_7_a_lost_shared_pace_is_seen() {
+        let lost_for = Some(Duration::from_secs(12));
+        let shared = Some(comity_fetch::SharedPace { lost_for, ..comity_fetch::SharedPace::default() });
+        let text = overall(&Status { shared, ..status() }, &meter(), 200);
+        assert!(text.contains("shared pace lost for 12 s"), "{text}");
+        assert!(!overall(&status(), &meter(), 200).contains("shared pace"));
     }
 
     /// A meter that has seen the run at a steady pace.

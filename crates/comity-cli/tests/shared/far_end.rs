@@ -1,8 +1,7 @@
 //! The ground workers meet on, and what it says of them.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -18,6 +17,15 @@ pub(crate) struct Ground {
     pub(crate) far_end: FarEnd,
     control: Option<JoinHandle<Duration>>,
     done: Arc<AtomicBool>,
+    _quiet: Option<RwLockReadGuard<'static, ()>>,
+}
+
+/// Tests that measure gaps may run beside each other, but not beside one that keeps every core busy.
+static QUIET: RwLock<()> = RwLock::new(());
+
+/// Waits until no other test measures, and lets none begin.
+pub(crate) fn alone() -> RwLockWriteGuard<'static, ()> {
+    QUIET.write().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Ground {
@@ -25,7 +33,18 @@ impl Ground {
         Self::with(World::new().default_host(Host::new()))
     }
 
+    /// For a test that is alone, and measures no gap.
+    pub(crate) fn busy() -> Self {
+        Self {
+            far_end: FarEnd::start(World::new().default_host(Host::new())).unwrap(),
+            control: None,
+            done: Arc::default(),
+            _quiet: None,
+        }
+    }
+
     pub(crate) fn with(world: World) -> Self {
+        let quiet = QUIET.read().unwrap_or_else(PoisonError::into_inner);
         let done = Arc::new(AtomicBool::new(false));
         let stop = Arc::clone(&done);
         let control = std::thread::spawn(move || {
@@ -39,7 +58,7 @@ impl Ground {
             }
             worst
         });
-        Self { far_end: FarEnd::start(world).unwrap(), control: Some(control), done }
+        Self { far_end: FarEnd::start(world).unwrap(), control: Some(control), done, _quiet: Some(quiet) }
     }
 
     /// How much shorter than its spacing a perfect client's shortest gap was meanwhile. The control ends with it.
@@ -57,15 +76,6 @@ impl Ground {
 
     pub(crate) fn gaps(&self, host: &str) -> Gaps {
         Gaps::of(&self.far_end.times(host))
-    }
-
-    /// Arrivals by worker.
-    pub(crate) fn by_worker(&self, host: &str) -> BTreeMap<usize, usize> {
-        let mut counts = BTreeMap::new();
-        for arrival in self.arrivals(host) {
-            *counts.entry(worker_of(&arrival).unwrap()).or_default() += 1;
-        }
-        counts
     }
 }
 
@@ -87,7 +97,11 @@ pub(crate) fn held(gaps: &Gaps, interval: Duration, jitter: Duration) -> Result<
     if short == 0 {
         return Ok(());
     }
-    Err(format!("{short} of {} gaps are shorter than {least:?} (interval {interval:?}, jitter {jitter:?}); the least is {:?}", gaps.count(), gaps.least()))
+    Err(format!(
+        "{short} of {} gaps are shorter than {least:?} (interval {interval:?}, jitter {jitter:?}); the least is {:?}",
+        gaps.count(),
+        gaps.least()
+    ))
 }
 
 const CONTROL: Duration = Duration::from_millis(20);

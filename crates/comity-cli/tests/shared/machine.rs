@@ -5,7 +5,7 @@ use std::time::Duration;
 use comity_audit::far_end::{Host, Reply, World};
 use rustix::process::Signal;
 
-use crate::far_end::{Ground, HOST, held, worker_of};
+use crate::far_end::{Ground, HOST, alone, held, worker_of};
 use crate::workers::Crew;
 
 const HALF: Duration = Duration::from_millis(500);
@@ -108,14 +108,17 @@ fn e02_a_window_over_two_processes_is_never_overfull() {
 #[test]
 fn x7_a_crawl_delay_of_ten_seconds_is_ten_seconds_across_processes() {
     let dir = tempfile::tempdir().unwrap();
-    let mut ground = Ground::with(World::new().default_host(
-        Host::new().robots("User-agent: *\nCrawl-delay: 10\n"),
-    ));
+    let mut ground = Ground::with(World::new().default_host(Host::new().robots("User-agent: *\nCrawl-delay: 10\n")));
     Crew::new(&ground, &store(&dir), Duration::from_millis(1), 1).with_robots().run(4);
     let arrivals = ground.arrivals(HOST);
     let pages: Vec<Duration> = arrivals.iter().filter(|a| worker_of(a).is_some()).map(|a| a.at).collect();
     let gaps = comity_audit::arrivals::Gaps::of(&pages);
-    println!("Crawl-delay 10, four processes: {} arrivals, {} pages, least gap {:.3?}", arrivals.len(), pages.len(), gaps.least().unwrap());
+    println!(
+        "Crawl-delay 10, four processes: {} arrivals, {} pages, least gap {:.3?}",
+        arrivals.len(),
+        pages.len(),
+        gaps.least().unwrap()
+    );
     assert_eq!(pages.len(), 4);
     held(&gaps, Duration::from_secs(10), ground.jitter()).unwrap();
 }
@@ -128,8 +131,8 @@ fn e13_a_pause_and_the_last_start_survive_a_restart() {
         first.then(|| Reply::status(429).header("retry-after", "3"))
     })));
     // The first run is refused and ends; its pause is the second's.
-    let mut first = Crew::new(&ground, &store(&dir), Duration::from_millis(1), 1).flags(&["--retries", "0"]).start(0);
-    first.wait().unwrap();
+    let refused = Crew::new(&ground, &store(&dir), Duration::from_millis(1), 1).flags(&["--retries", "0"]);
+    refused.start(0).wait().unwrap();
     let refused = ground.arrivals(HOST)[0].at;
     Crew::new(&ground, &store(&dir), Duration::from_millis(1), 2).run(2);
     let next = ground.arrivals(HOST)[1].at;
@@ -158,7 +161,11 @@ fn x9_a_store_that_is_deleted_or_truncated_in_use_makes_nobody_faster() {
         }
         at_work.all_done();
         let (gaps, jitter) = (ground.gaps(HOST), ground.jitter());
-        println!("{fault} six times: least gap {:.1?}, {:.2}/s of 10", gaps.least().unwrap(), gaps.per_second().unwrap());
+        println!(
+            "{fault} six times: least gap {:.1?}, {:.2}/s of 10",
+            gaps.least().unwrap(),
+            gaps.per_second().unwrap()
+        );
         assert_eq!(gaps.arrivals(), 48);
         held(&gaps, interval, jitter).unwrap();
     }
@@ -227,10 +234,11 @@ fn e05_clocks_that_step_change_nothing() {
 
 #[test]
 fn e10_two_hundred_rounds_of_sigkill_hang_no_survivor() {
+    let _alone = alone();
     let interval = Duration::from_millis(1);
     let mut rng = 0x9e37_79b9_7f4a_7c15_u64;
     let dir = tempfile::tempdir().unwrap();
-    let ground = Ground::new();
+    let ground = Ground::busy();
     let crew = Crew::new(&ground, &store(&dir), interval, 25);
     for round in 0..200 {
         let mut at_work = crew.start_all(6);
@@ -242,7 +250,7 @@ fn e10_two_hundred_rounds_of_sigkill_hang_no_survivor() {
             at_work.signal(worker, Signal::KILL);
         }
         for worker in [1, 3, 5] {
-            let status = wait(&mut at_work.0[worker], Duration::from_secs(20));
+            let status = wait(&mut at_work.workers[worker], Duration::from_secs(20));
             assert!(status.is_some_and(|status| status.success()), "round {round}: worker {worker}: {status:?}");
         }
     }

@@ -4,6 +4,7 @@
 
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test says so by failing")]
+#![expect(clippy::print_stdout, reason = "the figures are wanted, with `--nocapture`")]
 
 mod far_end;
 mod late;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::far_end::{Ground, HOST, held};
 use crate::machine::pass;
-use crate::servers::Server;
+use crate::servers::{Front, Server, free_port};
 use crate::workers::{Crew, faketime};
 
 const HALF: Duration = Duration::from_millis(500);
@@ -19,11 +19,11 @@ fn skewed(workers: usize) -> Vec<Vec<String>> {
         .collect()
 }
 
-fn crew<'a>(ground: &'a Ground, server: &Server, interval: Duration, pages: usize, workers: usize) -> Crew<'a> {
+fn crew<'a>(ground: &'a Ground, url: &str, interval: Duration, pages: usize, workers: usize) -> Crew<'a> {
     let commands = skewed(workers);
     let words: Vec<Vec<&str>> = commands.iter().map(|words| words.iter().map(String::as_str).collect()).collect();
     let words: Vec<&[&str]> = words.iter().map(Vec::as_slice).collect();
-    Crew::new(ground, &server.url(), interval, pages).before(&words)
+    Crew::new(ground, url, interval, pages).before(&words)
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn x1_any_number_of_machines_keep_one_pace_with_skewed_clocks() {
     for workers in [1, 2, 4, 6, 8] {
         server.ask("FLUSHALL");
         let mut ground = Ground::new();
-        crew(&ground, &server, HALF, 3.max(8 / workers), workers).run(workers);
+        crew(&ground, &server.url(), HALF, 3.max(8 / workers), workers).run(workers);
         let (gaps, jitter) = (ground.gaps(HOST), ground.jitter());
         let rate = gaps.per_second().unwrap();
         println!("{workers:>9}  {rate:>6.3}  {:>9.1?}  {jitter:.1?}", gaps.least().unwrap());
@@ -47,7 +47,7 @@ fn through(what: &str, fault: impl FnOnce(&mut Server)) {
     let mut server = Server::start();
     let mut ground = Ground::new();
     let interval = Duration::from_millis(100);
-    let at_work = crew(&ground, &server, interval, 15, 6).start_all(6);
+    let at_work = crew(&ground, &server.url(), interval, 15, 6).start_all(6);
     pass(Duration::from_millis(1500));
     fault(&mut server);
     at_work.all_done();
@@ -81,4 +81,68 @@ fn x9_a_flushed_server_makes_nobody_faster() {
             pass(Duration::from_millis(300));
         }
     });
+}
+
+#[test]
+fn x9_a_failover_to_a_replica_makes_nobody_faster() {
+    let mut first = Server::start_with(free_port(), &["--repl-diskless-sync-delay", "0"]);
+    let port = first.port.to_string();
+    let replica = Server::start_with(free_port(), &["--replicaof", "127.0.0.1", &port]);
+    let front = Front::of(&first);
+    let mut ground = Ground::new();
+    let interval = Duration::from_millis(100);
+    let at_work = crew(&ground, &format!("redis://127.0.0.1:{}", front.port), interval, 15, 6).start_all(6);
+    pass(Duration::from_secs(3));
+    assert!(replica.ask("DBSIZE") != ":0", "the replica follows");
+    first.kill();
+    pass(Duration::from_millis(500));
+    replica.ask("REPLICAOF NO ONE");
+    front.turn_to(&replica);
+    at_work.all_done();
+    let (gaps, jitter) = (ground.gaps(HOST), ground.jitter());
+    println!("failed over: least gap {:.1?}, {:.2}/s of 10", gaps.least().unwrap(), gaps.per_second().unwrap());
+    assert_eq!(gaps.arrivals(), 90);
+    held(&gaps, interval, jitter).unwrap();
+}
+
+/// Arrivals while the server is gone for three seconds, of three workers at ten a second that were told what to do then.
+fn while_gone(on_failure: &str) -> usize {
+    let mut server = Server::start();
+    let ground = Ground::new();
+    let at_work = Crew::new(&ground, &server.url(), Duration::from_millis(100), 20)
+        .flags(&["--shared-failure", on_failure])
+        .start_all(3);
+    pass(Duration::from_millis(1500));
+    server.kill();
+    // What was granted before may still come.
+    pass(Duration::from_millis(300));
+    let gone = ground.far_end.now();
+    pass(Duration::from_millis(2500));
+    let back = ground.far_end.now();
+    server.restart();
+    at_work.all_done();
+    let times = ground.far_end.times(HOST);
+    assert_eq!(times.len(), 60, "all is fetched in the end");
+    times.iter().filter(|at| **at > gone && **at < back).count()
+}
+
+#[test]
+fn decision_7_what_happens_without_the_server_is_what_was_asked_for() {
+    let [share, pause, local] = ["share", "pause", "local"].map(while_gone);
+    println!("in 2.5 s without a server: {share} arrivals with share, {pause} with pause, {local} with local");
+    assert_eq!(pause, 0, "nothing starts");
+    assert!((5..=27).contains(&share), "together at most the promised rate: {share}");
+    assert!(local > 27, "as if alone, three times the rate: {local}");
+}
+
+#[test]
+fn a_server_that_is_not_there_is_told_at_once() {
+    let port = free_port();
+    let list = tempfile::NamedTempFile::new().unwrap();
+    let mut command = std::process::Command::new(crate::workers::comity());
+    command.args(["fetch", "--shared", &format!("redis://127.0.0.1:{port}"), "-i"]).arg(list.path());
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains(&format!("127.0.0.1:{port}")) && output.stdout.is_empty(), "{said}");
 }

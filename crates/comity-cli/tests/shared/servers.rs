@@ -1,8 +1,10 @@
 //! Redis servers of the tests' own.
 
 use std::io::{BufRead, BufReader, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -92,4 +94,46 @@ fn launch(port: u16, more: &[String], dir: &std::path::Path) -> Child {
 /// A port that was free a moment ago.
 pub(crate) fn free_port() -> u16 {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
+}
+
+/// A door in front of servers, which can be turned to another: what a failover looks like to clients.
+pub(crate) struct Front {
+    pub(crate) port: u16,
+    to: Arc<AtomicU16>,
+    open: Arc<Mutex<Vec<TcpStream>>>,
+}
+
+impl Front {
+    pub(crate) fn of(server: &Server) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let to = Arc::new(AtomicU16::new(server.port));
+        let open = Arc::<Mutex<Vec<TcpStream>>>::default();
+        let (aim, kept) = (Arc::clone(&to), Arc::clone(&open));
+        std::thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let Ok(server) = TcpStream::connect((Ipv4Addr::LOCALHOST, aim.load(Ordering::SeqCst))) else {
+                    continue;
+                };
+                for (from, into) in [(&client, &server), (&server, &client)] {
+                    let (mut from, mut into) = (from.try_clone().unwrap(), into.try_clone().unwrap());
+                    into.set_nodelay(true).unwrap();
+                    kept.lock().unwrap().push(from.try_clone().unwrap());
+                    std::thread::spawn(move || {
+                        let _ = std::io::copy(&mut from, &mut into);
+                        let _ = into.shutdown(Shutdown::Both);
+                    });
+                }
+            }
+        });
+        Self { port, to, open }
+    }
+
+    /// From now on it leads to another server; what was open is broken.
+    pub(crate) fn turn_to(&self, server: &Server) {
+        self.to.store(server.port, Ordering::SeqCst);
+        for stream in self.open.lock().unwrap().drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
 }

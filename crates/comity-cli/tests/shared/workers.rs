@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -19,16 +20,20 @@ pub(crate) struct Crew<'a> {
     before: Vec<Vec<String>>,
     more: Vec<String>,
     host: String,
-    lists: TempDir,
+    lists: Arc<TempDir>,
 }
 
 /// Workers at work. Those that still run when it is dropped are killed.
-pub(crate) struct AtWork(pub(crate) Vec<Child>);
+pub(crate) struct AtWork {
+    pub(crate) workers: Vec<Child>,
+    /// They read their lists from there.
+    _lists: Arc<TempDir>,
+}
 
 impl<'a> Crew<'a> {
     /// Workers that share their pace there (`--shared`), at this interval, with so many pages each.
     pub(crate) fn new(ground: &'a Ground, shared: &str, interval: Duration, pages: usize) -> Self {
-        let lists = tempfile::tempdir().unwrap();
+        let lists = Arc::new(tempfile::tempdir().unwrap());
         Self {
             ground,
             shared: shared.to_owned(),
@@ -84,7 +89,7 @@ impl<'a> Crew<'a> {
 
     /// Starts so many.
     pub(crate) fn start_all(&self, workers: usize) -> AtWork {
-        AtWork((0..workers).map(|worker| self.start(worker)).collect())
+        AtWork { workers: (0..workers).map(|worker| self.start(worker)).collect(), _lists: Arc::clone(&self.lists) }
     }
 
     /// Starts so many and waits for all of them to end well.
@@ -96,22 +101,22 @@ impl<'a> Crew<'a> {
 impl AtWork {
     /// Waits until all have ended well.
     pub(crate) fn all_done(mut self) {
-        for child in &mut self.0 {
+        for child in &mut self.workers {
             let status = child.wait().unwrap();
             assert!(status.success(), "a worker ended with {status}");
         }
-        self.0.clear();
+        self.workers.clear();
     }
 
     /// Sends a signal to one of them.
     pub(crate) fn signal(&self, worker: usize, signal: Signal) {
-        kill_process(pid(&self.0[worker]), signal).unwrap();
+        kill_process(pid(&self.workers[worker]), signal).unwrap();
     }
 }
 
 impl Drop for AtWork {
     fn drop(&mut self) {
-        for child in &mut self.0 {
+        for child in &mut self.workers {
             let _ = kill_process(pid(child), Signal::CONT);
             let _ = child.kill();
             let _ = child.wait();
@@ -146,5 +151,8 @@ pub(crate) fn faketime() -> String {
         folders.into_iter().map(|folder| folder.join("faketime/libfaketime.so.1")).find(|path| path.exists())
     };
     let found = roots.iter().find_map(|root| named(root));
-    found.expect("libfaketime is needed: `cargo xtask test` brings it, or `apt-get install faketime`").display().to_string()
+    found
+        .expect("libfaketime is needed: `cargo xtask test` brings it, or `apt-get install faketime`")
+        .display()
+        .to_string()
 }

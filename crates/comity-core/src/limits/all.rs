@@ -83,6 +83,18 @@ impl Origin {
     }
 }
 
+impl Grant {
+    /// Whether it would be used later than it may be where others start after it.
+    pub fn is_too_late(&self, now: Instant) -> bool {
+        self.late_by.is_some_and(|late_by| now > self.start.after(late_by))
+    }
+
+    /// Whether it would be used so late that its start must be moved, or asked for anew.
+    pub fn is_late(&self, now: Instant) -> bool {
+        self.late_by.is_some_and(|late_by| now > self.start.after(late_by.min(NOTICEABLE)))
+    }
+}
+
 /// A grant is used at last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begin {
@@ -102,6 +114,9 @@ pub struct Effects {
     /// Bit `n`: member `n` has a place free.
     pub freed: u16,
 }
+
+/// What timers and wake-ups are late anyhow.
+const NOTICEABLE: Duration = Duration::from_millis(3);
 
 /// More scopes than any request falls under: a name has few groups that anybody writes rules for.
 pub const MOST_MEMBERS: usize = 16;
@@ -144,17 +159,18 @@ pub fn decide(cells: &impl Cells, now: Instant, claim: &Claim<'_>) -> Result<(),
 }
 
 /// Checks a grant right before the request is written (decision 2). One that a pause has overtaken is too late at any
-/// time: what leaves now would arrive while the server wants nothing (T7).
+/// time: what leaves now would arrive while the server wants nothing (T7). One that is used in time and yet noticeably late
+/// counts from now on from its real start, so that it does not close the gap to the next; not so where others were let
+/// start since, who would have to know.
 pub fn begin(cells: &mut impl Cells, now: Instant, members: &[Member], grant: &mut Grant) -> Begin {
     if members.iter().any(|member| cells.cell(member.scope).paused_until() > now) {
         return Begin::TooLate;
     }
-    match grant.late_by {
-        Some(late_by) if now > grant.start.after(late_by) => {}
-        _ => return Begin::Go,
+    if !grant.is_late(now) {
+        return Begin::Go;
     }
     if members.iter().any(|member| cells.cell(member.scope).started_after(grant.start)) {
-        return Begin::TooLate;
+        return if grant.is_too_late(now) { Begin::TooLate } else { Begin::Go };
     }
     let share = cells.share();
     for member in members {

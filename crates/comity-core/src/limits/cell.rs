@@ -125,6 +125,11 @@ impl Cell {
         self.in_flight
     }
 
+    /// Requests in flight as a store counts them that several processes share.
+    pub fn set_in_flight(&mut self, in_flight: u32) {
+        self.in_flight = in_flight;
+    }
+
     /// When the pause ends.
     pub fn paused_until(&self) -> Instant {
         self.pause.until()
@@ -397,8 +402,9 @@ impl Cell {
         if same_kind && floor.learned.interval() > self.learned.interval() {
             self.learned = floor.learned;
         }
-        if floor.windows.len() > self.windows.as_deref().map_or(0, Windows::len) {
-            self.windows = Some(Box::new(floor.windows.clone()));
+        if !floor.windows.is_empty() {
+            let log = self.windows.take().unwrap_or_default();
+            self.windows = Some(Box::new(log.with(&floor.windows)));
         }
         if self.quota.is_none() {
             self.quota = floor.quota.map(Box::new);

@@ -4,7 +4,7 @@ use core::fmt;
 use core::num::NonZeroU32;
 use core::str::FromStr;
 use core::time::Duration;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::share::Share;
 use crate::time::Instant;
@@ -57,6 +57,19 @@ impl Windows {
             kept.remove(closest);
         }
         kept
+    }
+
+    /// All starts of two logs of one scope. Those that both have are of the time when they were one.
+    #[must_use]
+    pub fn with(&self, other: &Self) -> Self {
+        if other.is_empty() {
+            return self.clone();
+        }
+        let mut all: BTreeMap<Instant, u32> = self.to_keep(usize::MAX).into_iter().collect();
+        for (at, count) in other.to_keep(usize::MAX) {
+            all.entry(at).and_modify(|known| *known = count.max(*known)).or_insert(count);
+        }
+        Self::kept(all)
     }
 
     /// Starts in the log.
@@ -204,6 +217,25 @@ mod tests {
         log.restamp(Instant::from_millis(400), 6);
         assert_eq!(log.earliest(&limit, 4, Share::WHOLE), None);
         assert_eq!(log.earliest(&limit, 5, Share::WHOLE).map(|(at, _)| at), Some(Instant::from_millis(1400)));
+    }
+
+    #[test]
+    fn x9_two_logs_are_all_their_starts() {
+        let at = Instant::from_millis;
+        let shared = [(at(100), 2), (at(200), 1)];
+        let mine = Windows::kept(shared.into_iter().chain([(at(300), 1)]));
+        let yours = Windows::kept(shared.into_iter().chain([(at(250), 3)]));
+        let both = [(at(100), 2), (at(200), 1), (at(250), 3), (at(300), 1)];
+        assert_eq!(mine.with(&yours).to_keep(9), both);
+        assert_eq!(yours.with(&mine).to_keep(9), both);
+    }
+
+    #[test]
+    fn too_many_starts_are_kept_as_of_the_later() {
+        let at = Instant::from_millis;
+        let log = Windows::kept([(at(100), 1), (at(200), 1), (at(210), 1), (at(400), 1)]);
+        assert_eq!(log.to_keep(3), [(at(100), 1), (at(210), 2), (at(400), 1)]);
+        assert_eq!(Windows::kept(log.to_keep(2)).len(), 4, "none is forgotten");
     }
 
     #[test]

@@ -21,6 +21,18 @@ impl Pressure {
         LEAST_SPACING * burst.saturating_sub(1)
     }
 
+    /// As a store kept it: where the drain clock stands, the pressure, and the last spacing in milliseconds. `None` where no
+    /// pressure is like that.
+    pub fn kept(drained: Instant, pressure: u16, spacing_ms: u16) -> Option<Self> {
+        let whole = pressure <= MOST_PRESSURE && u128::from(spacing_ms) <= MOST_SPACING.as_millis();
+        whole.then_some(Self { drained, pressure, spacing_ms })
+    }
+
+    /// What [`Pressure::kept`] takes.
+    pub fn to_keep(&self) -> (Instant, u16, u16) {
+        (self.drained, self.pressure, self.spacing_ms)
+    }
+
     /// The spacing the last navigation was charged.
     pub fn spacing(&self) -> Duration {
         Duration::from_millis(u64::from(self.spacing_ms))
@@ -40,9 +52,7 @@ impl Pressure {
     }
 
     pub(super) fn read(from: &mut Reader<'_>) -> Option<Self> {
-        let (drained, pressure, spacing_ms) = (from.instant()?, from.u16()?, from.u16()?);
-        let whole = pressure <= MOST_PRESSURE && u128::from(spacing_ms) <= MOST_SPACING.as_millis();
-        whole.then_some(Self { drained, pressure, spacing_ms })
+        Self::kept(from.instant()?, from.u16()?, from.u16()?)
     }
 
     pub(super) fn shift(&mut self, shift: impl Fn(Instant) -> Instant) {

@@ -186,7 +186,8 @@ fn a_start_used_in_time_goes_and_one_that_is_late_moves_the_clock() {
     let route = host(0);
     let mut grant = claim(&mut cells, at(0), &route, 1).expect("the first");
     assert_eq!(grant.late_by, Some(MS * 100));
-    assert_eq!(all::begin(&mut cells, at(100), route.members(), &mut grant), Begin::Go);
+    assert_eq!(all::begin(&mut cells, at(3), route.members(), &mut grant), Begin::Go);
+    assert_eq!(all::begin(&mut cells, at(4), route.members(), &mut grant), Begin::Restamped);
     assert_eq!(all::begin(&mut cells, at(101), route.members(), &mut grant), Begin::Restamped);
     assert_eq!(claim(&mut cells, at(1000), &route, 1).map_err(|wait| wait.until), Err(at(1101)));
 }
@@ -210,8 +211,11 @@ fn a_late_wake_up_and_a_late_use_do_not_close_a_gap_twice() {
     // Due at 1000, woken at 1080: it counts from 1000, and may be used until 1100.
     let mut grant = all::claim(&mut cells, at(1080), &asking(at(1000))).expect("due");
     assert_eq!(grant.late_by, Some(MS * 20));
-    assert_eq!(all::begin(&mut cells, at(1100), route.members(), &mut grant), Begin::Go);
+    assert_eq!(all::begin(&mut cells, at(1083), route.members(), &mut grant), Begin::Go);
     assert_eq!(all::decide(&cells, at(1999), &asking(at(0))).map_err(|wait| wait.until), Err(at(2000)));
+    // Used later than timers are anyhow, it counts from then.
+    assert_eq!(all::begin(&mut cells, at(1100), route.members(), &mut grant), Begin::Restamped);
+    assert_eq!(all::decide(&cells, at(1999), &asking(at(0))).map_err(|wait| wait.until), Err(at(2100)));
 }
 
 #[test]

@@ -13,7 +13,7 @@ mod view;
 mod work;
 
 pub use options::Options;
-pub use status::{HostLine, Observer, Status};
+pub use status::{HostLine, Observer, SharedPace, Status};
 
 use std::future::Future;
 

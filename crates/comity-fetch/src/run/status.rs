@@ -35,6 +35,23 @@ pub struct Status {
     pub slowest: Vec<HostLine>,
     /// Sites with URLs left.
     pub hosts_left: usize,
+    /// How it stands with the store that keeps the pace with others; `None` where this process paces alone.
+    pub shared: Option<SharedPace>,
+}
+
+/// How it stands with a shared pace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SharedPace {
+    /// Where it is kept.
+    pub place: String,
+    /// Processes that keep it, this one included, as far as is known.
+    pub members: u32,
+    /// How long it has been out of reach, where it is.
+    pub lost_for: Option<Duration>,
+    /// How often it was.
+    pub losses: u32,
+    /// Requests that started without it.
+    pub degraded: u64,
 }
 
 /// A host that waits, and why.

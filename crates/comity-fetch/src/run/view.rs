@@ -2,7 +2,7 @@
 
 use super::attempt::now;
 use super::job::Queued;
-use super::status::{HostLine, Status};
+use super::status::{HostLine, SharedPace, Status};
 use super::work::{Run, since};
 
 impl Run<'_> {
@@ -38,7 +38,19 @@ impl Run<'_> {
             elapsed: since(self.started, now()),
             slowest,
             hosts_left: self.sites.len() - self.fresh as usize + self.queued.len(),
+            shared: self.shared_pace(),
         }
+    }
+
+    fn shared_pace(&self) -> Option<SharedPace> {
+        let standing = self.pacer.standing()?;
+        Some(SharedPace {
+            lost_for: standing.lost.map(|(lost_for, _)| lost_for),
+            place: standing.place,
+            members: standing.members,
+            losses: standing.losses,
+            degraded: self.degraded,
+        })
     }
 }
 

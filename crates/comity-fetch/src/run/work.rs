@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use comity::{Ask, Line, Pacer, Permit, Profile, Replay};
+use comity::{Ask, Line, Origin, Pacer, Permit, Profile, Replay};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -33,6 +33,8 @@ pub(super) struct Run<'a> {
     /// Redirects that wait for the robots.txt of the site they lead to.
     pub(super) visitors: HashMap<SiteId, Vec<Job>, foldhash::fast::RandomState>,
     pub(super) attempts: JoinSet<()>,
+    /// Requests that started without the store that is shared.
+    pub(super) degraded: u64,
     /// A pacer for each set of limits that lines of the list bring.
     pub(super) own_pacers: HashMap<usize, Pacer, foldhash::fast::RandomState>,
     /// Crawl-delays by host, and which of its sites declares which.
@@ -91,6 +93,7 @@ impl<'a> Run<'a> {
             visitors: HashMap::default(),
             attempts: JoinSet::new(),
             own_pacers: HashMap::default(),
+            degraded: 0,
             crawl_delays: HashMap::new(),
             in_flight: HashSet::default(),
             active: 0,
@@ -327,6 +330,7 @@ impl<'a> Run<'a> {
         self.active += 1;
         self.requests += 1;
         self.in_flight.insert(tag);
+        self.degraded += u64::from(permit.origin() == Origin::Degraded);
         self.attempts.spawn(attempt(Arc::clone(&self.context), job, permit, self.reports.clone()));
         if goes_on {
             self.push_next(site);

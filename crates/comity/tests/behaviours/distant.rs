@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use comity::{Ask, Origin, Pacer, Profile, Standing};
+use comity::{Ask, Origin, Pacer, Profile};
 use comity_core::limits::all::{self, Begin, Claim, Effects, Grant};
 use comity_core::limits::{Member, Part, ScopeId, Wait};
 use comity_core::time::Instant;
-use comity_store::{Asked, Claimed, Lesson, Memory, News, ReadClock, Shared, Store, Wake};
+use comity_store::{Asked, Claimed, Lesson, Memory, News, ReadClock, Shared, Standing, Store, Wake};
 use parking_lot::Mutex;
 
 use crate::support::{fixed, ms, url};
@@ -31,6 +31,10 @@ impl Distant {
 }
 
 impl Shared for Distant {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a store has a clock of its own; this one is tokio's, which tests pause"
+    )]
     fn clock(&self) -> ReadClock {
         let origin = tokio::time::Instant::now();
         Arc::new(move || Instant::from_millis(1 << 40).after(origin.elapsed()))

@@ -24,6 +24,7 @@ use crate::flags::pace::PaceFlags;
 use crate::flags::request::RequestFlags;
 use crate::flags::run::RunFlags;
 use crate::flags::screen::ScreenFlags;
+use crate::flags::shared::SharedFlags;
 use crate::screen::words::count;
 use crate::screen::{Screen, log, say, summary};
 use watch::Watch;
@@ -41,6 +42,8 @@ pub(crate) struct FetchCommand {
     output: OutputFlags,
     #[command(flatten)]
     pace: PaceFlags,
+    #[command(flatten)]
+    shared: SharedFlags,
     #[command(flatten)]
     run: RunFlags,
     #[command(flatten)]
@@ -64,6 +67,7 @@ impl FetchCommand {
         let options = self.run.options(&pace, requests.product_token(), self.output.if_newer);
 
         self.output.check_report()?;
+        let pacer = self.shared.pacer(pace.shared.as_deref(), &pace.builder)?;
 
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
         // Heard from here on: a list that never ends, or never begins, can be interrupted too.
@@ -109,7 +113,7 @@ impl FetchCommand {
                 () = closed.notified() => {}
             }
         };
-        let fetch = Fetch { pacer: pace.builder.local(), client, requests, kept: kept.clone(), list, options };
+        let fetch = Fetch { pacer, client, requests, kept: kept.clone(), list, options };
         let ended = runtime.block_on(fetch.run(&mut watch, stop));
         // What is left of connections and look-ups must not hold up who pressed Ctrl-C.
         runtime.shutdown_timeout(SHUTDOWN);

@@ -34,6 +34,16 @@ pub(crate) fn hints(totals: &Counts, seen: &Seen, retries: Option<u32>, remember
             count(seen.too_many.into(), "request")
         ));
     }
+    if let Some(shared) = &seen.shared
+        && shared.losses > 0
+    {
+        hints.push(format!(
+            "the shared pace at {} was out of reach {}, and {} started without it",
+            shared.place,
+            count(shared.losses.into(), "time"),
+            count(shared.degraded, "request")
+        ));
+    }
     if remembers && totals.not_checked + totals.refused > 0 {
         hints.push("the same command with --resume goes on with what is left".to_owned());
     }

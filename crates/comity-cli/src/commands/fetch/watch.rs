@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use comity_fetch::keep::{Counts, Outcome, Record, Report, Timestamp};
-use comity_fetch::{Observer, Status};
+use comity_fetch::{Observer, SharedPace, Status};
 use tokio::sync::Notify;
 
 use super::reasons::Reasons;
@@ -46,6 +46,8 @@ pub(crate) struct Seen {
     pub(super) bytes: u64,
     /// Where the run was at the last look: its list's length, its requests, its time.
     pub(super) at: (u64, u64, Duration),
+    /// How it stood with the shared pace then.
+    pub(super) shared: Option<SharedPace>,
 }
 
 impl Watch {
@@ -74,6 +76,7 @@ impl Watch {
 impl Observer for Watch {
     fn status(&mut self, status: &Status) {
         self.seen.at = (status.total, status.requests, status.elapsed);
+        self.seen.shared.clone_from(&status.shared);
         self.screen.status(status);
     }
 

@@ -1,0 +1,201 @@
+//! The first block of the file: what it is, its clock, and how far it is filled.
+
+use comity_core::time::Instant;
+
+use crate::clock::Boot;
+use crate::file::PaceFile;
+use crate::sum::sum;
+use crate::trouble::Trouble;
+
+/// What the first block says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    /// A number of its own for every file that was ever made.
+    pub(crate) generation: u64,
+    /// It follows on one that was lost while others may know more (X9).
+    pub(crate) after_loss: bool,
+    /// It was set aside: whoever still has it open looks for its successor.
+    pub(crate) retired: bool,
+    /// After a loss: every process has told its places again.
+    pub(crate) settled: bool,
+    /// After a loss: when it was made; the clock's origin until the first claim says.
+    pub(crate) born: Instant,
+    /// The file's time less the time since boot.
+    pub(crate) base: u64,
+    /// Whose boot that is.
+    pub(crate) boot: Boot,
+    /// The file's time at some moment …
+    pub(crate) last: u64,
+    /// … and the wall clock's at the same.
+    pub(crate) last_wall: u64,
+    /// Slots of records that were ever used.
+    pub(crate) used: u32,
+    /// Where the search for a record to use again goes on.
+    pub(crate) hand: u32,
+    /// Counts what those that wait should hear of.
+    pub(crate) news: u64,
+}
+
+/// What stands where the header should be.
+pub(crate) enum Found {
+    Header(Header),
+    /// A file of another version of this format.
+    OtherVersion(u32),
+    /// Nothing of ours.
+    Foreign,
+    /// Ours, but not whole.
+    Damaged,
+}
+
+impl Header {
+    /// A new file's, whose clock goes on with `base` where others run on it.
+    pub(crate) fn new(
+        generation: u64,
+        after_loss: bool,
+        base: Option<u64>,
+        boot: Boot,
+        since_boot: u64,
+        wall: u64,
+    ) -> Self {
+        let base = base.unwrap_or_else(|| wall.saturating_sub(since_boot).max(EARLIEST));
+        Self {
+            generation,
+            after_loss,
+            retired: false,
+            settled: !after_loss,
+            born: Instant::ZERO,
+            base,
+            boot,
+            last: base.saturating_add(since_boot),
+            last_wall: wall,
+            used: 0,
+            hand: 0,
+            news: 0,
+        }
+    }
+
+    /// The clock of another boot goes on by as much as the wall clock did since.
+    pub(crate) fn after_boot(&mut self, boot: Boot, since_boot: u64, wall: u64) {
+        self.boot = boot;
+        self.last = self.last.saturating_add(wall.saturating_sub(self.last_wall));
+        self.last_wall = wall;
+        self.base = self.last.saturating_sub(since_boot);
+    }
+
+    pub(crate) fn read(file: &PaceFile) -> Result<Found, Trouble> {
+        let mut bytes = [0; HEADER_BYTES];
+        let length = file.read_some(0, &mut bytes)?;
+        Ok(Self::from_bytes(&bytes, length))
+    }
+
+    pub(crate) fn write(&self, file: &PaceFile) -> Result<(), Trouble> {
+        file.write(0, &self.to_bytes())
+    }
+
+    fn to_bytes(self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[..8].copy_from_slice(MAGIC);
+        bytes[16..20].copy_from_slice(&VERSION.to_le_bytes());
+        bytes[20] = u8::from(self.after_loss);
+        bytes[21] = u8::from(self.retired);
+        bytes[22] = u8::from(self.settled);
+        let words = [
+            self.generation,
+            self.born.as_nanos(),
+            self.base,
+            self.boot.id,
+            self.boot.namespace,
+            self.last,
+            self.last_wall,
+            u64::from(self.used) << 32 | u64::from(self.hand),
+            self.news,
+        ];
+        for (at, word) in bytes[24..].chunks_exact_mut(8).zip(words) {
+            at.copy_from_slice(&word.to_le_bytes());
+        }
+        let sum = sum(HEADER_SEED, &bytes[16..]);
+        bytes[8..16].copy_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8; HEADER_BYTES], length: usize) -> Found {
+        if length < 20 || bytes[..8] != *MAGIC {
+            return Found::Foreign;
+        }
+        let word = |at: usize| u64::from_le_bytes(core::array::from_fn(|n| bytes[at + n]));
+        let version = word(16) as u32;
+        if version != VERSION {
+            return Found::OtherVersion(version);
+        }
+        if word(8) != sum(HEADER_SEED, &bytes[16..]) || length < HEADER_BYTES {
+            return Found::Damaged;
+        }
+        Found::Header(Self {
+            after_loss: bytes[20] == 1,
+            retired: bytes[21] == 1,
+            settled: bytes[22] == 1,
+            generation: word(24),
+            born: Instant::from_nanos(word(32)),
+            base: word(40),
+            boot: Boot { id: word(48), namespace: word(56) },
+            last: word(64),
+            last_wall: word(72),
+            used: (word(80) >> 32) as u32,
+            hand: word(80) as u32,
+            news: word(88),
+        })
+    }
+}
+
+/// Bytes of the header.
+pub(crate) const HEADER_BYTES: usize = 128;
+const MAGIC: &[u8; 8] = b"COMITYPC";
+/// A file of another version is not read.
+const VERSION: u32 = 1;
+const HEADER_SEED: u64 = 11;
+/// A machine whose clock was never set starts here, so that "an hour ago" is never before the origin.
+const EARLIEST: u64 = 1_000_000_000_000_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEC: u64 = 1_000_000_000;
+    const BOOT: Boot = Boot { id: 1, namespace: 2 };
+
+    fn header() -> Header {
+        Header { used: 7, hand: 3, news: 9, ..Header::new(5, true, None, BOOT, 100 * SEC, 1_790_000_000 * SEC) }
+    }
+
+    #[test]
+    fn a_header_comes_back_from_its_bytes() {
+        match Header::from_bytes(&header().to_bytes(), HEADER_BYTES) {
+            Found::Header(read) => assert_eq!(read, header()),
+            _ => panic!("not read"),
+        }
+    }
+
+    #[test]
+    fn what_is_no_header_is_told_apart() {
+        let whole = header().to_bytes();
+        let with = |at: usize, byte: u8| {
+            let mut bytes = whole;
+            bytes[at] ^= byte;
+            Header::from_bytes(&bytes, HEADER_BYTES)
+        };
+        assert!(matches!(with(0, 1), Found::Foreign));
+        assert!(matches!(with(90, 1), Found::Damaged));
+        assert!(matches!(Header::from_bytes(&whole, 60), Found::Damaged));
+        assert!(matches!(Header::from_bytes(&[0; HEADER_BYTES], 0), Found::Foreign));
+    }
+
+    #[test]
+    fn e13_the_clock_goes_on_over_a_reboot_by_the_wall_clock() {
+        let mut header = header();
+        let before = header.last;
+        header.after_boot(Boot { id: 2, ..BOOT }, 5 * SEC, (1_790_000_000 + 60) * SEC);
+        assert_eq!(header.base + 5 * SEC, before + 60 * SEC, "a minute went by");
+        header.after_boot(Boot { id: 3, ..BOOT }, 5 * SEC, 1_000 * SEC);
+        assert_eq!(header.base + 5 * SEC, before + 60 * SEC, "a wall clock that went back stops it, no more");
+    }
+}

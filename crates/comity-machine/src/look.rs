@@ -1,0 +1,190 @@
+//! A store as people look at it: without joining it.
+
+use std::path::Path;
+
+use comity_core::limits::{Pause, Snapshot, Tally};
+use comity_core::policy::Learned;
+use comity_core::time::Instant;
+use comity_store::{Known, Listing, Lowered, MemberInfo, Readable, StoreError};
+
+use crate::clock::{self, Boot, Clock};
+use crate::file::PaceFile;
+use crate::header::{Found, Header};
+use crate::index::record_at;
+use crate::machine::Settings;
+use crate::place::Place;
+use crate::record::{RECORD_BYTES, RECORDS_A_PAGE, Record, Ref, begins_a_log};
+use crate::roster::{Roster, Seen};
+use crate::trouble::Trouble;
+
+/// A store that is looked at.
+#[derive(Debug)]
+pub struct Look {
+    place: Place,
+    file: PaceFile,
+    writable: bool,
+    settings: Settings,
+    roster: Roster,
+}
+
+impl Look {
+    pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
+        let place = Place::of(path);
+        let writable = std::fs::OpenOptions::new().read(true).write(true).open(path);
+        let is_writable = writable.is_ok();
+        let file = writable.or_else(|_| std::fs::File::open(path)).map_err(Trouble::Io).and_then(PaceFile::new);
+        let file =
+            file.map_err(|error| StoreError::Unusable(format!("no shared pace at {}: {error}", path.display())))?;
+        let settings = Settings::default();
+        let roster = Roster::new(place.clone(), Boot::of_this_machine(), settings.lease);
+        let look = Self { place, file, writable: is_writable, settings, roster };
+        look.header().map_err(|error| look.error(&error))?;
+        Ok(look)
+    }
+
+    fn header(&self) -> Result<Header, Trouble> {
+        let _locked = self.file.lock(self.settings.lock_deadline)?;
+        match Header::read(&self.file)? {
+            Found::Header(header) => Ok(header),
+            Found::OtherVersion(version) => {
+                Err(Trouble::Unusable(format!("it has format {version}, of another version")))
+            }
+            Found::Foreign => Err(Trouble::Unusable("it is no shared pace but another file".to_owned())),
+            Found::Damaged => Err(Trouble::Damaged("its header is damaged".to_owned())),
+        }
+    }
+
+    fn error(&self, trouble: &Trouble) -> StoreError {
+        let words = format!("the shared pace at {}: {trouble}", self.place.path.display());
+        match trouble {
+            Trouble::Unusable(_) => StoreError::Unusable(words),
+            _ => StoreError::OutOfReach(words),
+        }
+    }
+
+    /// Every whole record with its number, some pages at a time. Without the lock, where it is not held: one that is being
+    /// written is read again.
+    fn each_record(&self, header: &Header, mut each: impl FnMut(u32, &mut Record)) -> Result<(), Trouble> {
+        let mut many = vec![0; RECORD_BYTES * (RECORDS_A_PAGE * PAGES_AT_ONCE) as usize];
+        let mut record = Record::blank();
+        for first in (0..header.used).step_by((RECORDS_A_PAGE * PAGES_AT_ONCE) as usize) {
+            let length = self.file.read_some(record_at(first), &mut many)?;
+            let mut in_a_log = false;
+            for (number, bytes) in (first..header.used).zip(many[..length].chunks_exact(RECORD_BYTES)) {
+                record.bytes_mut().copy_from_slice(bytes);
+                in_a_log = if number % RECORDS_A_PAGE == 0 { begins_a_log(&record) } else { in_a_log };
+                if in_a_log || record.is_blank() {
+                    continue;
+                }
+                for _ in 0..READS {
+                    if record.is_whole(header.generation) {
+                        each(number, &mut record);
+                        break;
+                    }
+                    self.file.read(record_at(number), record.bytes_mut())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn listing(&mut self) -> Result<Listing, Trouble> {
+        let header = self.header()?;
+        let clock = Clock::new(header.base);
+        let now = clock.now();
+        let members = self.roster.all();
+        let lives = |member: Ref| members.iter().find(|seen| seen.member == member);
+        let mut scopes = Vec::new();
+        self.each_record(&header, |_, record| {
+            if let Some(known) = known(record, &self.roster, lives) {
+                scopes.push(known);
+            }
+        })?;
+        scopes.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        let seen = |seen: &Seen| MemberInfo {
+            id: seen.name.clone(),
+            joined: seen.joined,
+            seen: Instant::from_nanos(header.base.saturating_add(seen.beat.min(clock::since_boot()))),
+        };
+        Ok(Listing {
+            place: self.place.path.display().to_string(),
+            now,
+            scopes,
+            members: members.iter().map(seen).collect(),
+        })
+    }
+
+    fn forget(&mut self, name: Option<&str>) -> Result<usize, Trouble> {
+        if !self.writable {
+            return Err(Trouble::Unusable("this user may not write it".to_owned()));
+        }
+        let mut header = self.header()?;
+        let locked = self.file.lock(self.settings.lock_deadline)?;
+        if let Found::Header(read) = Header::read(&self.file)? {
+            header = read;
+        }
+        let mut forgotten = Vec::new();
+        self.each_record(&header, |number, record| {
+            if name.is_none_or(|name| record.name() == name) {
+                forgotten.push((number, record.clone()));
+            }
+        })?;
+        for (number, record) in &mut forgotten {
+            let Some(state) = record.state() else { continue };
+            record.put_state(&Snapshot {
+                learned: Learned::Nothing,
+                pause: Pause::default(),
+                quota: None,
+                tally: Tally::default(),
+                ..state
+            });
+            record.put_forgets(record.forgets().wrapping_add(1));
+            record.put_trial(None);
+            record.put_slowed(None);
+            self.file.write(record_at(*number), record.sealed(header.generation))?;
+        }
+        header.news = header.news.wrapping_add(1);
+        header.write(&self.file)?;
+        drop(locked);
+        Ok(forgotten.len())
+    }
+}
+
+impl Readable for Look {
+    fn list(&mut self) -> Result<Listing, StoreError> {
+        self.listing().map_err(|trouble| self.error(&trouble))
+    }
+
+    fn forget_by_name(&mut self, name: Option<&str>) -> Result<usize, StoreError> {
+        self.forget(name).map_err(|trouble| self.error(&trouble))
+    }
+}
+
+/// A record in words. What members that are gone left in it is not told.
+fn known<'a>(record: &Record, roster: &Roster, lives: impl Fn(Ref) -> Option<&'a Seen>) -> Option<Known> {
+    let mut state = record.state()?;
+    let places: Vec<(String, u32)> =
+        record.places().filter_map(|(member, count)| Some((lives(member)?.name.clone(), count))).collect();
+    state.in_flight = places.iter().map(|(_, count)| *count).fold(0, u32::saturating_add);
+    Some(Known {
+        name: record.name().to_owned(),
+        interval: record.interval(),
+        most_in_flight: record.most_in_flight(),
+        next_start: record.ready(),
+        places,
+        waiting: record.turns().filter_map(|member| Some(lives(member)?.name.clone())).collect(),
+        lowered: record.slowed().map(|slowed| Lowered {
+            by: Ref::of(slowed.by).map_or_else(String::new, |member| roster.name(member)),
+            status: slowed.status,
+            at: slowed.at,
+            from: slowed.from,
+            to: slowed.to,
+        }),
+        state,
+    })
+}
+
+/// Pages read at once: a megabyte.
+const PAGES_AT_ONCE: u32 = 256;
+/// A record that is being written is whole when it is read again.
+const READS: u32 = 4;

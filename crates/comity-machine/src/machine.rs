@@ -1,0 +1,361 @@
+//! The store itself: every call one locked section, and a way on where the file is out of reach.
+
+mod inside;
+
+use std::path::{Path, PathBuf};
+#[cfg(test)]
+use std::sync::Arc;
+use std::time::Duration;
+
+use comity_core::limits::all::{self, Begin, Cells as _, Claim, Effects, Grant};
+use comity_core::limits::{Member, Part, ScopeId};
+use comity_core::time::Instant;
+use comity_store::{
+    Alone, Asked, Claimed, Lesson, Listing, Memory, News, OnFailure, ReadClock, Readable, Shared, Standing, Store as _,
+    StoreError, Wake,
+};
+
+use crate::clock::{self, Boot, Clock};
+use crate::file::Courtesy;
+use crate::header::{Found, Header};
+use crate::index;
+use crate::look::Look;
+use crate::opening::{self, Opened, Opening};
+use crate::place::Place;
+use crate::record::Record;
+use crate::roster::Roster;
+use crate::section::Loaded;
+use crate::side::Side;
+use crate::sum::key;
+use crate::trouble::Trouble;
+use crate::watch::Watching;
+
+/// The shared pace of one machine: a file of fixed records under the kernel's lock (decision 16).
+///
+/// Any number of processes open the same path and keep one pace. One that is killed frees its places at once, one that is
+/// stopped after the [lease](Settings::lease).
+///
+/// ```
+/// use comity_machine::{Machine, Settings};
+/// use comity_store::{Readable as _, Shared as _};
+///
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("pace");
+/// let one = Machine::open(&path, Settings::default())?;
+/// let other = Machine::open(&path, Settings::default())?;
+/// assert_eq!(one.standing().lost, None);
+/// let listing = Machine::look(&path)?.list()?;
+/// assert_eq!(listing.members.len(), 2);
+/// # drop((one, other));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Machine {
+    place: Place,
+    name: String,
+    settings: Settings,
+    boot: Boot,
+    clock: Clock,
+    roster: Roster,
+    opened: Option<Opened>,
+    /// It had the file open, and lost it.
+    lost_file: bool,
+    /// The generation that was last told all of this process's places.
+    told: u64,
+    side: Side,
+    /// Forgotten while the store was lost: to be forgotten there too.
+    forgotten: Vec<ScopeId>,
+    alone: Alone,
+    retry_at: Instant,
+    backoff: Duration,
+    /// Since boot, when the others were last counted.
+    counted: u64,
+    damaged: u64,
+    given_up: u32,
+    watching: Watching,
+    courtesy: Courtesy,
+    room: Vec<Loaded>,
+}
+
+/// How a [`Machine`] behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// What to do while the file is out of reach.
+    pub on_failure: OnFailure,
+    /// How long its lock is waited for; 50 ms. Past it the store is lost for this process, until it is found again.
+    pub lock_deadline: Duration,
+    /// How long after its last sign of life a process that was stopped keeps its places; 10 s. Signs are ten times as
+    /// frequent.
+    pub lease: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            on_failure: OnFailure::default(),
+            lock_deadline: Duration::from_millis(50),
+            lease: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Machine {
+    /// Opens the store at this path, or makes it there, and joins those that share it.
+    ///
+    /// New files are their user's alone; in a directory that others may write they are theirs too, as far as the umask
+    /// lets them.
+    ///
+    /// # Errors
+    /// When there can be no store at the path: it is a directory or another kind of file, may not be written, or its file
+    /// system has no locks that hold. A store that is only out of reach is none: this process begins without it.
+    pub fn open(path: impl Into<PathBuf>, settings: Settings) -> Result<Self, StoreError> {
+        Self::open_as(&path.into(), settings, Boot::of_this_machine())
+    }
+
+    /// The store at this path, for people to look at: without joining it.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn look(path: impl Into<PathBuf>) -> Result<Look, StoreError> {
+        Look::open(&path.into())
+    }
+
+    pub(crate) fn open_as(path: &Path, settings: Settings, boot: Boot) -> Result<Self, StoreError> {
+        let name = path.display().to_string();
+        let unusable = |trouble: Trouble| StoreError::Unusable(format!("the shared pace cannot be used: {trouble}"));
+        let place = Place::prepare(path).map_err(unusable)?;
+        let mut roster = Roster::new(place.clone(), boot, settings.lease);
+        let opening = Opening { lost: false, base: None, boot, deadline: settings.lock_deadline };
+        let opened = match opening::open(&place, &roster, opening) {
+            Ok(opened) => Some(opened),
+            Err(Trouble::Unusable(why)) => return Err(unusable(Trouble::Unusable(why))),
+            Err(_) => None,
+        };
+        let guess = || roster.base().unwrap_or_else(|| clock::wall().saturating_sub(clock::since_boot()));
+        let clock = Clock::new(opened.as_ref().map_or_else(guess, |opened| opened.base));
+        roster.join(clock.base(), clock.now()).map_err(unusable)?;
+        let watching = Watching::start(place.clone(), settings.lease, clock.clone())
+            .map_err(|error| unusable(Trouble::Io(error)))?;
+        let seed = std::process::id() ^ roster.me().map_or(0, |me| me.number().rotate_left(8));
+        let machine = Self {
+            alone: Alone::new(settings.on_failure, seed),
+            place,
+            name,
+            settings,
+            boot,
+            clock,
+            roster,
+            opened,
+            lost_file: false,
+            told: 0,
+            side: Side::default(),
+            forgotten: Vec::new(),
+            retry_at: Instant::ZERO,
+            backoff: FIRST_BACKOFF,
+            counted: 0,
+            damaged: 0,
+            given_up: 0,
+            watching,
+            courtesy: Courtesy::default(),
+            room: Vec::new(),
+        };
+        machine.set_watch();
+        if let Some(opened) = &machine.opened
+            && let Ok(Found::Header(header)) = Header::read(&opened.file)
+        {
+            machine.watching.watch.begin_with(header.news);
+        }
+        Ok(machine)
+    }
+
+    /// How often others took this process for gone, because it was stopped for longer than its lease. What it had in flight
+    /// then may have been more than the limits allow.
+    pub fn given_up(&self) -> u32 {
+        self.given_up
+    }
+
+    /// Records that were damaged, and began anew.
+    pub fn damaged(&self) -> u64 {
+        self.damaged
+    }
+
+    /// Something happens without the store: it is to be told later.
+    fn unsaid(&mut self, memory: &mut Memory, scopes: impl IntoIterator<Item = ScopeId>) {
+        for scope in scopes {
+            if let Some((name, _)) = memory.inspect(scope) {
+                self.side.unsaid(scope, key(name));
+            }
+            memory.cell_mut(scope).set_in_flight(self.side.own(scope));
+        }
+    }
+
+    /// Whether a pause holds any of these scopes, read without the lock; `None` where that cannot be told so.
+    fn is_paused(&mut self, memory: &Memory, now: Instant, members: &[Member]) -> Option<bool> {
+        let opened = self.opened.as_ref()?;
+        let mut record = Record::blank();
+        for member in members {
+            let (name, _) = memory.inspect(member.scope)?;
+            let key = key(name);
+            let note = self.side.note(member.scope, key);
+            let number = note.number().filter(|_| note.generation == opened.generation)?;
+            index::read(&opened.file, number, &mut record).ok()?;
+            if !record.is_whole(opened.generation) || record.key() != key {
+                return None;
+            }
+            if record.state()?.pause.until() > now {
+                return Some(true);
+            }
+        }
+        Some(false)
+    }
+}
+
+impl Shared for Machine {
+    fn clock(&self) -> ReadClock {
+        self.clock.reader()
+    }
+
+    fn on_news(&mut self, wake: Wake) {
+        self.watching.watch.on_news(wake);
+    }
+
+    fn claim(&mut self, memory: &mut Memory, now: Instant, claim: &Claim<'_>, asked: Asked) -> Claimed {
+        let mut room = core::mem::take(&mut self.room);
+        let answer = self.inside(memory, now, |section, memory| section.claim(memory, claim, asked, &mut room));
+        self.room = room;
+        let answer = answer.unwrap_or_else(|| {
+            self.unsaid(memory, claim.members.iter().map(|member| member.scope));
+            let answer = self.alone.claim(memory, now, claim);
+            if answer.is_ok() {
+                for member in claim.members.iter().filter(|member| member.part != Part::Learned) {
+                    self.side.take_places(member.scope, claim.cost);
+                }
+            }
+            answer
+        });
+        if let Err(wait) = &answer {
+            self.watching.waits_until(wait.until);
+        }
+        Claimed::Now(answer)
+    }
+
+    fn begin(&mut self, memory: &mut Memory, now: Instant, members: &[Member], grant: &mut Grant) -> Begin {
+        if !grant.is_late(now)
+            && let Some(paused) = self.is_paused(memory, now, members)
+        {
+            return if paused { Begin::TooLate } else { Begin::Go };
+        }
+        let begun = self.inside(memory, now, |section, memory| section.begin(memory, members, grant));
+        begun.unwrap_or_else(|| {
+            self.unsaid(memory, members.iter().map(|member| member.scope));
+            all::begin(memory, now, members, grant)
+        })
+    }
+
+    fn learn(&mut self, memory: &mut Memory, now: Instant, members: &[Member], lesson: &Lesson<'_>) -> Effects {
+        let learned = self.inside(memory, now, |section, memory| section.learn(memory, members, lesson));
+        learned.unwrap_or_else(|| {
+            self.unsaid(memory, members.iter().map(|member| member.scope));
+            all::learn(memory, now, members, lesson.grant, lesson.signal, lesson.latency)
+        })
+    }
+
+    fn release(&mut self, memory: &mut Memory, now: Instant, members: &[Member], grant: &Grant) -> Effects {
+        let released = self.inside(memory, now, |section, memory| section.release(memory, members, grant));
+        released.unwrap_or_else(|| {
+            self.unsaid(memory, members.iter().map(|member| member.scope));
+            for member in members.iter().filter(|member| member.part != Part::Learned) {
+                self.side.give_places(member.scope, grant.cost);
+            }
+            all::release(memory, members, grant)
+        })
+    }
+
+    fn declare(&mut self, memory: &mut Memory, now: Instant, scope: ScopeId, crawl_delay: Duration) {
+        let declared = self.inside(memory, now, |section, memory| section.declare(memory, scope, crawl_delay));
+        if declared.is_none() {
+            self.unsaid(memory, [scope]);
+            memory.cell_mut(scope).set_crawl_delay(crawl_delay);
+        }
+    }
+
+    fn forget(&mut self, memory: &mut Memory, now: Instant, scopes: &[ScopeId]) {
+        if self.inside(memory, now, |section, memory| section.forget(memory, scopes)).is_none() {
+            self.unsaid(memory, scopes.iter().copied());
+            for scope in scopes {
+                memory.cell_mut(*scope).forget();
+            }
+            self.forgotten.extend_from_slice(scopes);
+        }
+    }
+
+    fn news(&mut self, memory: &mut Memory, now: Instant) -> News {
+        if self.watching.watch.should_look() || self.alone.since().is_some() {
+            self.inside(memory, now, |_, _| Ok(()));
+        }
+        News { all_changed: self.watching.watch.take_news(), ..News::default() }
+    }
+
+    fn standing(&self) -> Standing {
+        Standing {
+            place: self.name.clone(),
+            members: self.alone.members(),
+            lost: self.alone.since().cloned(),
+            losses: self.alone.losses(),
+        }
+    }
+}
+
+impl Readable for Machine {
+    fn list(&mut self) -> Result<Listing, StoreError> {
+        Look::open(&self.place.path)?.list()
+    }
+
+    fn forget_by_name(&mut self, name: Option<&str>) -> Result<usize, StoreError> {
+        Look::open(&self.place.path)?.forget_by_name(name)
+    }
+}
+
+#[cfg(test)]
+impl Machine {
+    pub(crate) fn watch(&self) -> &crate::watch::Watch {
+        &self.watching.watch
+    }
+
+    pub(crate) fn own(&self) -> Option<&Arc<crate::roster::Own>> {
+        self.roster.own()
+    }
+
+    pub(crate) fn waits_until(&self, until: Instant) {
+        self.watching.waits_until(until);
+    }
+}
+
+/// Its places and its slot are free at once. Whatever does not go now, others do when they find it gone.
+impl Drop for Machine {
+    fn drop(&mut self) {
+        if let (Some(opened), Some(me)) = (&self.opened, self.roster.me())
+            && let Ok(_locked) = opened.file.lock(self.settings.lock_deadline)
+            && inside::read_header(&opened.file, opened.generation).is_ok()
+        {
+            let mut record = Record::blank();
+            for (number, key) in self.side.records_with_places() {
+                if index::read(&opened.file, number, &mut record).is_err()
+                    || !record.is_whole(opened.generation)
+                    || record.key() != key
+                {
+                    continue;
+                }
+                record.put_places(me, 0);
+                record.leave(me);
+                if let Err(error) = opened.file.write(index::record_at(number), record.sealed(opened.generation)) {
+                    tracing::debug!("places were not given back: {error}");
+                }
+            }
+        }
+        self.watching.watch.set(None, None);
+        self.roster.leave();
+    }
+}
+
+/// After a loss the store is tried again so soon at first.
+const FIRST_BACKOFF: Duration = Duration::from_millis(100);

@@ -1,0 +1,410 @@
+//! A claim's way: this process's own scopes, then one call a slot, then the start that is the latest of them.
+
+use core::time::Duration;
+
+use comity_core::limits::all::{self, Cells, Claim, Effects, Grant, Origin};
+use comity_core::limits::{Because, Member, Part, Route, ScopeId, Snapshot, Wait};
+use comity_core::time::Instant;
+use comity_store::{Asked, Claimed, Memory};
+
+use crate::redis::{Came, Redis, UnderWay};
+use crate::reserve::Found;
+use crate::script::Answer;
+use crate::state::{FAR, instant, span};
+
+/// A claim that has no answer yet.
+pub(crate) struct Pending {
+    id: u64,
+    members: Vec<Member>,
+    cost: u32,
+    asked: Instant,
+    due: Instant,
+    /// Further starts that would be used.
+    want: u32,
+    /// The members by slots, the one that is asked, and how often it was.
+    groups: Vec<Vec<usize>>,
+    at: usize,
+    tries: u8,
+    /// What this process's own scopes were before, and are after its charge.
+    own: Vec<(Member, Snapshot, Snapshot)>,
+    trials: u16,
+    late_by: Option<Duration>,
+    start: Instant,
+    starts: Vec<(ScopeId, i64)>,
+}
+
+impl Pending {
+    fn group(&self) -> &[usize] {
+        self.groups.get(self.at).map_or(&[], Vec::as_slice)
+    }
+
+    fn as_claim(&self) -> Claim<'_> {
+        Claim { members: &self.members, cost: self.cost, asked: self.asked, due: self.due }
+    }
+
+    fn usable(&mut self, late_by: Option<Duration>) {
+        self.late_by = match (self.late_by, late_by) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+    }
+}
+
+impl Redis {
+    pub(crate) fn start_claim(
+        &mut self,
+        memory: &mut Memory,
+        now: Instant,
+        claim: &Claim<'_>,
+        asked: Asked,
+    ) -> Claimed {
+        if self.is_lost() {
+            return Claimed::Now(self.claim_alone(memory, now, claim));
+        }
+        self.void_reserved(memory, now);
+        match self.reserve.find(claim.members, claim.cost, now) {
+            Found::Due(grant) => return Claimed::Now(Ok(grant)),
+            Found::Ahead(until) => {
+                let scope = claim.members[0].scope;
+                let because = Because::Interval(memory.cell(scope).interval());
+                return Claimed::Now(Err(Wait { until, scope, because }));
+            }
+            Found::Nothing => {}
+        }
+        let mut groups = self.groups(memory, claim.members.iter().map(|member| member.scope));
+        let (mut own, mut places) = (Vec::new(), Vec::new());
+        for (n, member) in claim.members.iter().enumerate() {
+            if self.mirror.known(memory, member.scope).key.is_none() {
+                own.push(*member);
+                places.push(n);
+            }
+        }
+        if groups.is_empty() {
+            return Claimed::Now(all::claim(memory, now, claim));
+        }
+        // What will be refused is asked first: then it has cost nobody anything.
+        if groups.len() > 1 {
+            let mirrored = |group: &Vec<usize>| {
+                let free = |n: &usize| {
+                    let member = claim.members[*n];
+                    memory.cell(member.scope).free_since(now, claim.cost, member.part)
+                };
+                group.iter().map(free).max()
+            };
+            groups.sort_by_key(|group| core::cmp::Reverse(mirrored(group)));
+        }
+        let mut pending = Pending {
+            id: asked.id,
+            members: claim.members.to_vec(),
+            cost: claim.cost,
+            asked: claim.asked,
+            due: claim.due,
+            want: self.want(&groups, own.is_empty(), asked.waiting),
+            groups,
+            at: 0,
+            tries: 0,
+            own: Vec::new(),
+            trials: 0,
+            late_by: None,
+            start: now,
+            starts: Vec::new(),
+        };
+        if !own.is_empty() {
+            let before: Vec<Snapshot> = own.iter().map(|member| memory.cell(member.scope).snapshot()).collect();
+            match all::claim(memory, now, &Claim { members: &own, ..*claim }) {
+                Ok(grant) => {
+                    for (n, place) in places.iter().enumerate() {
+                        pending.trials |= (grant.trials >> n & 1) << place;
+                    }
+                    pending.usable(grant.late_by);
+                }
+                Err(wait) => {
+                    // What the others were when they were last heard of may hold it longer.
+                    let wait = all::decide(memory, now, claim).err().unwrap_or(wait);
+                    self.waits(now, &wait);
+                    return Claimed::Now(Err(wait));
+                }
+            }
+            let after = own.iter().map(|member| memory.cell(member.scope).snapshot());
+            pending.own = own.iter().copied().zip(before).zip(after).map(|((m, b), a)| (m, b, a)).collect();
+        }
+        memory.pin(&Route::from(pending.members.clone()));
+        self.ask(memory, now, pending);
+        Claimed::Later
+    }
+
+    /// Further starts to ask for: as many as wait here, and no more than leave the others their turns (X8).
+    fn want(&self, groups: &[Vec<usize>], all_shared: bool, waiting: u32) -> u32 {
+        if groups.len() != 1 || !all_shared || self.given_times {
+            return 0;
+        }
+        (MOST_AHEAD / self.alone.members().max(1)).min(waiting.saturating_sub(1))
+    }
+
+    /// Asks the store about the scopes of one slot.
+    fn ask(&mut self, memory: &mut Memory, now: Instant, pending: Pending) {
+        let (mut arguments, mut keys) = (Vec::new(), Vec::new());
+        for n in pending.group() {
+            let member = pending.members[*n];
+            arguments.push(self.mirror.argument(memory, now, member));
+            let known = self.mirror.known(memory, member.scope);
+            keys.extend(known.key.clone());
+            if member.part != Part::Learned {
+                known.out = known.out.saturating_add(pending.cost);
+            }
+        }
+        let first = pending.group().first().map(|n| pending.members[*n].scope);
+        let clock = first.map_or(self.mirror.clock, |scope| self.mirror.known(memory, scope).clock);
+        let micros = |span: Duration| i64::try_from(span.as_micros()).unwrap_or(FAR).min(FAR);
+        let (keys, mut call) = self.call("claim", now, arguments, keys);
+        call.at = Some(crate::state::micros(clock.store(now)));
+        call.cost = Some(pending.cost);
+        call.asked = Some(micros(now.since(pending.asked)));
+        // What another slot let start is not counted from further back here as well.
+        call.due = Some(micros(if pending.at == 0 { now.since(pending.due) } else { Duration::ZERO }));
+        call.later = (pending.at > 0).then(|| micros(pending.late_by.unwrap_or(LEAST_AHEAD)));
+        call.want = pending.want;
+        call.far = micros((clock.took() * 2).clamp(LEAST_AHEAD, MOST_FAR));
+        let id = self.next_call();
+        self.send(id, now, keys, &call, UnderWay::Claim(Box::new(pending)));
+    }
+
+    pub(crate) fn claim_answered(
+        &mut self,
+        memory: &mut Memory,
+        now: Instant,
+        came: Came,
+        mut pending: Pending,
+        answer: Result<Answer, String>,
+    ) {
+        let scopes: Vec<ScopeId> = pending.group().iter().map(|n| pending.members[*n].scope).collect();
+        for n in pending.group() {
+            let member = pending.members[*n];
+            if member.part != Part::Learned {
+                let known = self.mirror.known(memory, member.scope);
+                known.out = known.out.saturating_sub(pending.cost);
+            }
+        }
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(why) => {
+                self.lose(memory, now, &why);
+                self.undo(memory, now, &pending);
+                let alone = self.claim_alone(memory, now, &pending.as_claim());
+                self.answers.push((pending.id, alone));
+                return;
+            }
+        };
+        if answer.lost || answer.age {
+            if answer.lost {
+                self.mirror.epoch += 1;
+            } else {
+                self.restore(memory, came, &scopes, &answer);
+            }
+            pending.tries += 1;
+            if pending.tries < MOST_TRIES {
+                return self.ask(memory, now, pending);
+            }
+            self.undo(memory, now, &pending);
+            let wait = Wait { until: now.after(ASK_AGAIN), scope: scopes[0], because: Because::Order };
+            self.answers.push((pending.id, Err(wait)));
+            return;
+        }
+        if answer.ok {
+            for n in pending.group() {
+                let member = pending.members[*n];
+                if member.part != Part::Learned {
+                    let known = self.mirror.known(memory, member.scope);
+                    known.own = known.own.saturating_add(pending.cost * (1 + answer.ahead.len() as u32));
+                    known.told = known.own;
+                }
+            }
+        }
+        self.restore(memory, came, &scopes, &answer);
+        if let Some(till) = answer.till.filter(|_| !answer.ok) {
+            self.undo(memory, now, &pending);
+            let wait = self.wait(memory, &scopes, till, &answer);
+            self.waits(now, &wait);
+            self.answers.push((pending.id, Err(wait)));
+            return;
+        }
+        for scope in &scopes {
+            self.waits.remove(scope);
+        }
+        for (bit, n) in pending.group().to_vec().into_iter().enumerate() {
+            pending.trials |= ((answer.tr >> bit & 1) as u16) << n;
+        }
+        pending.usable(answer.late.map(span));
+        let clock = self.mirror.known(memory, scopes[0]).clock;
+        let start = clock.local(instant(answer.at));
+        pending.start = if pending.at == 0 { start } else { pending.start.max(start) };
+        pending.starts.extend(scopes.iter().map(|scope| (*scope, answer.at)));
+        pending.at += 1;
+        pending.tries = 0;
+        if pending.at < pending.groups.len() {
+            return self.ask(memory, now, pending);
+        }
+        self.granted(memory, &pending, &answer);
+    }
+
+    /// The last of its scopes let it start.
+    fn granted(&mut self, memory: &mut Memory, pending: &Pending, answer: &Answer) {
+        let start = self.keep_start(pending.start, pending.starts.clone());
+        let Pending { cost, trials, late_by, .. } = *pending;
+        let grant = Grant { start, late_by, cost, trials, from: Origin::Shared };
+        self.answers.push((pending.id, Ok(grant)));
+        for (at, late) in &answer.ahead {
+            let scope = pending.members[0].scope;
+            let start = self.mirror.known(memory, scope).clock.local(instant(*at));
+            let starts = pending.members.iter().map(|member| (member.scope, *at)).collect();
+            let start = self.keep_start(start, starts);
+            let late_by = (*late >= 0).then(|| span(*late));
+            memory.pin(&Route::from(pending.members.clone()));
+            self.reserve.put(&pending.members, Grant { start, late_by, cost, trials: 0, from: Origin::Shared });
+        }
+    }
+
+    /// Until when, on this process's clock, and because of what.
+    fn wait(&mut self, memory: &Memory, scopes: &[ScopeId], till: i64, answer: &Answer) -> Wait {
+        let scope = scopes.get(answer.n).copied().unwrap_or(scopes[0]);
+        let clock = self.mirror.known(memory, scope).clock;
+        let limits = memory.cell(scope).limits();
+        let more = answer.more.unwrap_or(0);
+        let because = match answer.why.as_deref() {
+            Some("i") => Because::Interval(limits.interval),
+            Some("w") => match usize::try_from(more).ok().and_then(|n| limits.windows.get(n)) {
+                Some(window) => Because::Window(*window),
+                None => Because::Order,
+            },
+            Some("f") => Because::InFlight(limits.in_flight.map_or(0, core::num::NonZeroU32::get)),
+            Some("p") => Because::Pace(span(more)),
+            Some("c") => Because::CrawlDelay(span(more)),
+            Some("z") => Because::Pause,
+            Some("a") => Because::AfterPause,
+            Some("q") => Because::Quota { remaining: more.unsigned_abs() },
+            _ => Because::Order,
+        };
+        let until = if till >= FAR { Instant::FAR } else { clock.local(instant(till)) };
+        Wait { until, scope, because }
+    }
+
+    fn claim_alone(&mut self, memory: &mut Memory, now: Instant, claim: &Claim<'_>) -> Result<Grant, Wait> {
+        let grant = self.alone.claim(memory, now, claim)?;
+        for member in claim.members {
+            let known = self.mirror.known(memory, member.scope);
+            known.touched = true;
+            if member.part != Part::Learned && known.key.is_some() {
+                known.own = known.own.saturating_add(claim.cost);
+            }
+        }
+        memory.pin(&Route::from(claim.members.to_vec()));
+        Ok(grant)
+    }
+
+    /// A claim that does not start: what it has of its scopes is given back.
+    fn undo(&mut self, memory: &mut Memory, now: Instant, pending: &Pending) {
+        memory.unpin(&Route::from(pending.members.clone()));
+        for (member, before, after) in &pending.own {
+            let cell = memory.cell_mut(member.scope);
+            if cell.snapshot() == *after && member.part != Part::Learned {
+                cell.restore(before);
+            } else {
+                // Others started since: the slot is lost, the places are not.
+                let grant =
+                    Grant { start: pending.start, late_by: None, cost: pending.cost, trials: 0, from: Origin::Local };
+                all::release(memory, core::slice::from_ref(member), &grant);
+            }
+        }
+        let granted: Vec<usize> = pending.groups[..pending.at].concat();
+        let mut places = Vec::new();
+        for n in granted {
+            let member = pending.members[n];
+            let trial = pending.trials >> n & 1 == 1;
+            let started = pending.starts.iter().find(|(scope, _)| *scope == member.scope).map(|(_, at)| *at);
+            if member.part != Part::Learned {
+                let known = self.mirror.known(memory, member.scope);
+                known.own = known.own.saturating_sub(pending.cost);
+            }
+            places.push((member, started.filter(|_| trial)));
+        }
+        if !places.is_empty() && !self.is_lost() {
+            self.send_places(memory, now, "release", &places);
+        }
+    }
+
+    pub(crate) fn give_back(
+        &mut self,
+        memory: &mut Memory,
+        now: Instant,
+        members: &[Member],
+        grant: &Grant,
+    ) -> Effects {
+        let effects = all::release(memory, members, grant);
+        let mut told = Vec::new();
+        for (n, member) in members.iter().enumerate() {
+            let trial = grant.trials >> n & 1 == 1;
+            let started = self.started(memory, member.scope, grant.start);
+            let limited = memory.cell(member.scope).limits().in_flight.is_some();
+            let known = self.mirror.known(memory, member.scope);
+            if known.key.is_none() {
+                continue;
+            }
+            if member.part != Part::Learned {
+                known.own = known.own.saturating_sub(grant.cost);
+            }
+            // Where nobody counts places, what they are is told with the next claim, or by and by.
+            if trial || limited || known.raw.mf.is_some() || !known.raw.o.is_empty() {
+                told.push((*member, trial.then_some(started)));
+            }
+        }
+        if grant.from != Origin::Local {
+            memory.unpin(&Route::from(members.to_vec()));
+        }
+        self.starts.remove(&grant.start.as_nanos());
+        if !told.is_empty() && !self.is_lost() {
+            self.send_places(memory, now, "release", &told);
+        }
+        effects
+    }
+
+    /// Gives back what was reserved and is not used.
+    pub(crate) fn give_back_reserved(&mut self, memory: &mut Memory, members: &[Member], cost: u32) {
+        for member in members.iter().filter(|member| member.part != Part::Learned) {
+            let known = self.mirror.known(memory, member.scope);
+            known.own = known.own.saturating_sub(cost);
+        }
+        memory.unpin(&Route::from(members.to_vec()));
+    }
+
+    pub(crate) fn void_reserved(&mut self, memory: &mut Memory, now: Instant) {
+        let late = self.reserve.take_late(now);
+        self.void(memory, now, late);
+    }
+
+    /// A pause has overtaken what was reserved there.
+    pub(crate) fn void_of(&mut self, memory: &mut Memory, now: Instant, member: &Member) {
+        let overtaken = self.reserve.take_of(member);
+        self.void(memory, now, overtaken);
+    }
+
+    fn void(&mut self, memory: &mut Memory, now: Instant, void: Vec<(Vec<Member>, Grant)>) {
+        for (members, grant) in void {
+            self.starts.remove(&grant.start.as_nanos());
+            self.give_back_reserved(memory, &members, grant.cost);
+            let counted = |member: &&Member| memory.cell(member.scope).limits().in_flight.is_some();
+            let told: Vec<_> = members.iter().filter(counted).map(|member| (*member, None)).collect();
+            if !told.is_empty() && !self.is_lost() {
+                self.send_places(memory, now, "release", &told);
+            }
+        }
+    }
+}
+
+/// Starts asked for ahead by all members together: so each has two turns in a hundred starts (X8).
+const MOST_AHEAD: u32 = 50;
+/// How far ahead they may lie: where the way to the store is long, two of its round trips.
+const LEAST_AHEAD: Duration = Duration::from_millis(100);
+const MOST_FAR: Duration = Duration::from_secs(1);
+/// How often a claim is asked again because the store lost a record, or one was old.
+const MOST_TRIES: u8 = 4;
+const ASK_AGAIN: Duration = Duration::from_millis(40);

@@ -1,0 +1,401 @@
+//! The connection: a thread of its own, on which calls go out pipelined and answers come back into a queue.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError, mpsc as std_mpsc};
+
+use comity_core::time::Instant;
+use comity_store::{StoreError, Wake};
+use futures_util::StreamExt;
+use tokio::sync::{mpsc, watch};
+
+use crate::clock::Clock;
+use crate::connect::{self, Connection, PACE_SCRIPT, PULSE_SCRIPT, evaluate};
+use crate::keys::Keys;
+use crate::members::{Member, NoSign, Sign};
+use crate::script::pack;
+use crate::url::Place;
+
+/// The near end of the connection.
+pub(crate) struct Link {
+    jobs: mpsc::UnboundedSender<Job>,
+    mail: Arc<Mail>,
+    ended: std_mpsc::Receiver<()>,
+}
+
+/// What the connection needs to know.
+#[derive(Clone)]
+pub(crate) struct Terms {
+    pub(crate) place: Place,
+    pub(crate) keys: Keys,
+    pub(crate) clock: Clock,
+    pub(crate) deadline: Duration,
+    pub(crate) lease: Duration,
+    /// A test gives the time: no sign of life is sent, for it would read the store's.
+    pub(crate) given_times: bool,
+}
+
+/// What came.
+#[derive(Debug)]
+pub(crate) enum Arrived {
+    /// A call's answer, and when it was sent and came.
+    Answer { id: u64, sent: Instant, came: Instant, result: Result<Vec<u8>, String> },
+    /// The store is within reach again.
+    Up,
+    /// It is not.
+    Down(String),
+    /// A sign of life was heard.
+    Beat { sent: Instant, came: Instant, sign: Sign },
+    /// Others changed this record.
+    Woken(String),
+    /// Whether others' changes are heard of.
+    Listening(bool),
+}
+
+enum Job {
+    Call { id: u64, sent: Instant, keys: Vec<String>, call: Vec<u8> },
+    Close(Vec<(Vec<String>, Vec<u8>)>),
+}
+
+#[derive(Default)]
+struct Mail {
+    letters: Mutex<VecDeque<Arrived>>,
+    wake: Mutex<Option<Wake>>,
+}
+
+impl Link {
+    /// Connects, and returns once the store answered.
+    pub(crate) fn open(terms: Terms, member: Member) -> Result<(Self, Sign), StoreError> {
+        let (jobs, inbox) = mpsc::unbounded_channel();
+        let (ready, opened) = std_mpsc::channel();
+        let (ending, ended) = std_mpsc::channel();
+        let mail = Arc::new(Mail::default());
+        let (place, for_thread) = (terms.place.clone(), Arc::clone(&mail));
+        let run = move || {
+            let built = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            match built {
+                Ok(runtime) => runtime.block_on(tokio::task::LocalSet::new().run_until(async {
+                    Keeper { terms, member, mail: for_thread }.run(inbox, &ready).await;
+                })),
+                Err(error) => drop(ready.send(Err(StoreError::OutOfReach(error.to_string())))),
+            }
+            let _ = ending.send(());
+        };
+        std::thread::Builder::new()
+            .name("comity-redis".to_owned())
+            .spawn(run)
+            .map_err(|error| StoreError::OutOfReach(format!("no thread for the store's connection: {error}")))?;
+        match opened.recv_timeout(PATIENCE * 2) {
+            Ok(Ok(sign)) => Ok((Self { jobs, mail, ended }, sign)),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(StoreError::OutOfReach(format!("{} does not answer", place.address()))),
+        }
+    }
+
+    /// Sends a call; its answer arrives under this number.
+    pub(crate) fn call(&self, id: u64, sent: Instant, keys: Vec<String>, call: Vec<u8>) {
+        // Where the thread is gone, so is the store: its end has been told.
+        drop(self.jobs.send(Job::Call { id, sent, keys, call }));
+    }
+
+    /// The oldest of what came.
+    pub(crate) fn next(&self) -> Option<Arrived> {
+        lock(&self.mail.letters).pop_front()
+    }
+
+    /// Whom to tell when something came.
+    pub(crate) fn on_arrival(&self, wake: Wake) {
+        *lock(&self.mail.wake) = Some(wake);
+    }
+
+    /// Sends the last calls, leaves, and waits no longer than this for it.
+    pub(crate) fn close(&self, last: Vec<(Vec<String>, Vec<u8>)>, longest: Duration) {
+        if self.jobs.send(Job::Close(last)).is_ok() {
+            let _ = self.ended.recv_timeout(longest);
+        }
+    }
+}
+
+impl Mail {
+    fn put(&self, letter: Arrived) {
+        lock(&self.letters).push_back(letter);
+        let wake = lock(&self.wake).clone();
+        if let Some(wake) = wake {
+            wake();
+        }
+    }
+}
+
+/// Keeps the connection.
+struct Keeper {
+    terms: Terms,
+    member: Member,
+    mail: Arc<Mail>,
+}
+
+impl Keeper {
+    async fn run(
+        mut self,
+        mut inbox: mpsc::UnboundedReceiver<Job>,
+        ready: &std_mpsc::Sender<Result<Sign, StoreError>>,
+    ) {
+        let mut nodes = vec![self.terms.place.clone()];
+        let mut connection = match self.join(&mut nodes, PATIENCE).await {
+            Ok((connection, sign)) => {
+                connect::check_eviction(&connection, &self.terms.place).await;
+                drop(ready.send(Ok(sign)));
+                connection
+            }
+            Err(error) => {
+                drop(ready.send(Err(error)));
+                return;
+            }
+        };
+        loop {
+            let why = match self.serve(&connection, &mut inbox).await {
+                Ended::Closed(last) => return self.leave(&connection, last).await,
+                Ended::Lost(why) => why,
+            };
+            drop(connection);
+            self.mail.put(Arrived::Down(why));
+            let mut pause = FIRST_PAUSE;
+            connection = loop {
+                // Nothing waits in line for the store's return: calls fail at once.
+                let rest = tokio::time::sleep(pause);
+                tokio::pin!(rest);
+                loop {
+                    tokio::select! {
+                        biased;
+                        job = inbox.recv() => match job {
+                            Some(Job::Call { id, sent, .. }) => self.fail(id, sent, "out of reach"),
+                            Some(Job::Close(_)) | None => return,
+                        },
+                        () = &mut rest => break,
+                    }
+                }
+                let within = (self.terms.deadline * 4).max(LEAST_CONNECT);
+                let joining = self.join(&mut nodes, within);
+                tokio::pin!(joining);
+                let joined = loop {
+                    tokio::select! {
+                        joined = &mut joining => break joined,
+                        job = inbox.recv() => match job {
+                            Some(Job::Call { id, sent, .. }) => {
+                                let result = Err("out of reach".to_owned());
+                                self.mail.put(Arrived::Answer { id, sent, came: self.terms.clock.now(), result });
+                            }
+                            Some(Job::Close(_)) | None => return,
+                        },
+                    }
+                };
+                match joined {
+                    Ok((connection, sign)) => {
+                        let now = self.terms.clock.now();
+                        self.mail.put(Arrived::Beat { sent: now, came: now, sign });
+                        self.mail.put(Arrived::Up);
+                        break connection;
+                    }
+                    Err(error) => tracing::debug!("the shared pace is still out of reach: {error}"),
+                }
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            };
+        }
+    }
+
+    fn fail(&self, id: u64, sent: Instant, why: &str) {
+        self.mail.put(Arrived::Answer { id, sent, came: self.terms.clock.now(), result: Err(why.to_owned()) });
+    }
+
+    /// Connects and joins the members.
+    async fn join(&self, nodes: &mut Vec<Place>, within: Duration) -> Result<(Connection, Sign), StoreError> {
+        let late = || StoreError::OutOfReach(format!("{} does not answer in time", self.terms.place.address()));
+        let connecting = async {
+            let connection = connect::any(nodes, within).await?;
+            if self.terms.given_times {
+                let sign = Sign { cluster: connection.is_cluster(), ..Sign::default() };
+                return Ok((connection, sign));
+            }
+            match self.beat(&connection).await {
+                Ok(sign) => Ok((connection, sign)),
+                Err(error) => Err(connect::explain(&self.terms.place, &error)),
+            }
+        };
+        tokio::time::timeout(within, connecting).await.unwrap_or_else(|_| Err(late()))
+    }
+
+    async fn beat(&self, connection: &Connection) -> Result<Sign, ::redis::RedisError> {
+        let keys = vec![self.terms.keys.members(), self.terms.keys.generation()];
+        loop {
+            let value = evaluate(connection, &PULSE_SCRIPT, &keys, &pack(&self.member.pulse(self.terms.lease))).await?;
+            match self.member.heard(&value) {
+                Ok(sign) => return Ok(Sign { cluster: connection.is_cluster(), ..sign }),
+                Err(NoSign::Taken) if self.member.rename() => {}
+                Err(_) => return Err((::redis::ErrorKind::UnexpectedReturnType, "no answer of this script").into()),
+            }
+        }
+    }
+
+    async fn serve(&mut self, connection: &Connection, inbox: &mut mpsc::UnboundedReceiver<Job>) -> Ended {
+        let (lost, mut losses) = watch::channel(None::<String>);
+        let mut listening = tokio::task::spawn_local(listen(
+            self.terms.place.clone(),
+            format!("{}{}", self.terms.keys.wake(), self.member.id()),
+            Arc::clone(&self.mail),
+            self.terms.given_times,
+        ));
+        let mut beats = tokio::time::interval(BEAT);
+        beats.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        beats.tick().await;
+        let ended = loop {
+            tokio::select! {
+                biased;
+                _ = losses.changed() => {
+                    let why = losses.borrow().clone();
+                    break Ended::Lost(why.unwrap_or_default());
+                }
+                job = inbox.recv() => match job {
+                    Some(Job::Call { id, sent, keys, call }) => self.spawn_call(connection, &lost, id, sent, keys, call),
+                    Some(Job::Close(last)) => break Ended::Closed(last),
+                    None => break Ended::Closed(Vec::new()),
+                },
+                _ = beats.tick(), if !self.terms.given_times => self.spawn_beat(connection, &lost),
+                _ = &mut listening => {
+                    // It ends only where nobody may listen.
+                    listening = tokio::task::spawn_local(core::future::pending());
+                }
+            }
+        };
+        listening.abort();
+        if let Ended::Lost(_) = ended {
+            // Let what was under way fail by its own deadline before the queue is answered.
+            tokio::task::yield_now().await;
+        }
+        ended
+    }
+
+    fn spawn_call(
+        &self,
+        connection: &Connection,
+        lost: &watch::Sender<Option<String>>,
+        id: u64,
+        sent: Instant,
+        keys: Vec<String>,
+        call: Vec<u8>,
+    ) {
+        let (connection, lost, mail) = (connection.clone(), lost.clone(), Arc::clone(&self.mail));
+        let (clock, deadline) = (self.terms.clock, self.terms.deadline);
+        tokio::task::spawn_local(async move {
+            let evaluated = evaluate(&connection, &PACE_SCRIPT, &keys, &call);
+            let result = match within(deadline, evaluated).await {
+                Some(Ok(bytes)) => Ok(bytes),
+                Some(Err(error)) => Err(connect::words(&error)),
+                None => Err(format!("no answer within {deadline:?}")),
+            };
+            if let Err(why) = &result {
+                lost.send_if_modified(|known| {
+                    let first = known.is_none();
+                    known.get_or_insert_with(|| why.clone());
+                    first
+                });
+            }
+            mail.put(Arrived::Answer { id, sent, came: clock.now(), result });
+        });
+    }
+
+    fn spawn_beat(&self, connection: &Connection, lost: &watch::Sender<Option<String>>) {
+        let (connection, lost, mail) = (connection.clone(), lost.clone(), Arc::clone(&self.mail));
+        let (terms, member) = (self.terms.clone(), self.member.clone());
+        tokio::task::spawn_local(async move {
+            let sent = terms.clock.now();
+            let keeper = Self { terms, member, mail: Arc::clone(&mail) };
+            let why = match within(keeper.terms.deadline, keeper.beat(&connection)).await {
+                Some(Ok(sign)) => {
+                    mail.put(Arrived::Beat { sent, came: keeper.terms.clock.now(), sign });
+                    return;
+                }
+                Some(Err(error)) => connect::words(&error),
+                None => format!("no answer within {:?}", keeper.terms.deadline),
+            };
+            lost.send_if_modified(|known| known.replace(why).is_none());
+        });
+    }
+
+    /// The last calls, and good-bye; as far as the deadline lets it.
+    async fn leave(&self, connection: &Connection, last: Vec<(Vec<String>, Vec<u8>)>) {
+        let farewell = async {
+            for (keys, call) in &last {
+                drop(evaluate(connection, &PACE_SCRIPT, keys, call).await);
+            }
+            if !self.terms.given_times {
+                let keys = vec![self.terms.keys.members(), self.terms.keys.generation()];
+                drop(evaluate(connection, &PULSE_SCRIPT, &keys, &pack(&self.member.leave(self.terms.lease))).await);
+            }
+        };
+        drop(tokio::time::timeout(self.terms.deadline, farewell).await);
+    }
+}
+
+enum Ended {
+    Lost(String),
+    Closed(Vec<(Vec<String>, Vec<u8>)>),
+}
+
+/// Hears of others' changes until it is told to stop.
+async fn listen(place: Place, channel: String, mail: Arc<Mail>, given_times: bool) {
+    if given_times {
+        return;
+    }
+    loop {
+        let subscribed = async {
+            let mut messages = place.client()?.get_async_pubsub().await?;
+            messages.subscribe(&channel).await?;
+            Ok::<_, ::redis::RedisError>(messages.into_on_message())
+        };
+        match tokio::time::timeout(PATIENCE, subscribed).await {
+            Ok(Ok(mut messages)) => {
+                mail.put(Arrived::Listening(true));
+                while let Some(message) = messages.next().await {
+                    mail.put(Arrived::Woken(String::from_utf8_lossy(message.get_payload_bytes()).into_owned()));
+                }
+                mail.put(Arrived::Listening(false));
+            }
+            Ok(Err(error)) if matches!(error.code(), Some("NOPERM")) => {
+                tracing::debug!("{place} lets this user hear no messages; changes by others are asked for instead");
+                return;
+            }
+            Ok(Err(_)) | Err(_) => {}
+        }
+        tokio::time::sleep(LONGEST_PAUSE).await;
+    }
+}
+
+/// As a time-out, but an answer that has come while this thread had no turn is an answer.
+async fn within<T>(deadline: Duration, answer: impl Future<Output = T>) -> Option<T> {
+    tokio::pin!(answer);
+    if let Ok(answer) = tokio::time::timeout(deadline, &mut answer).await {
+        return Some(answer);
+    }
+    for _ in 0..GRACE {
+        tokio::task::yield_now().await;
+        if let Some(answer) = futures_util::FutureExt::now_or_never(&mut answer) {
+            return Some(answer);
+        }
+    }
+    None
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How long the first connection may take.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Between two signs of life.
+const BEAT: Duration = Duration::from_secs(1);
+/// The pauses between two attempts to find a lost store.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// A connection takes several round trips.
+const LEAST_CONNECT: Duration = Duration::from_millis(400);
+/// Turns that other tasks get to hand over an answer that has come.
+const GRACE: usize = 8;

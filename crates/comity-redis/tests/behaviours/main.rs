@@ -1,0 +1,12 @@
+//! The shared store on real servers, which each test starts for itself on free ports of the loopback interface.
+
+mod cluster;
+mod conformance;
+mod doors;
+mod expiry;
+mod failing;
+mod member;
+mod same_verdicts;
+mod server;
+mod sharing;
+mod vectors;
