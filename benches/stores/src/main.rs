@@ -3,7 +3,6 @@
 //! The same program is also the workers: [`workers`] starts it again, as often as there are processes to measure.
 
 mod latencies;
-#[cfg(any(feature = "machine", feature = "redis-store"))]
 mod open;
 mod redis;
 mod store;

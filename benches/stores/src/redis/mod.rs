@@ -2,7 +2,6 @@
 //!
 //! One real server on loopback, which counts what it is asked.
 
-#[cfg(feature = "redis-store")]
 mod comity;
 mod gcra;
 mod server;
@@ -32,8 +31,6 @@ pub(crate) fn run(node_modules: &Path) -> anyhow::Result<()> {
         "server, of one client that asks one at a time. Rate and percentiles are the best of {ROUNDS} rounds of {} s.",
         SPAN.as_secs()
     );
-    #[cfg(not(feature = "redis-store"))]
-    println!("Built without Comity's own store: the plain script stands in for it.");
     println!(
         "\n{:>6} {:>7}  {:22} {:>11} {:>7} {:>8} {:>7} {:>9} {:>9} {:>10}  {:>7}",
         "scopes", "clients", "", "round trips", "scripts", "slots/s", "of rates", "p50", "p99", "worst", "of p50s"
@@ -43,7 +40,6 @@ pub(crate) fn run(node_modules: &Path) -> anyhow::Result<()> {
             table(&Case { scopes, clients, span: SPAN }, node_modules)?;
         }
     }
-    #[cfg(feature = "redis-store")]
     println!(
         "comity-redis gives places back while it already goes on: a release is a script, but nobody waits for it."
     );

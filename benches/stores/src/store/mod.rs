@@ -3,7 +3,6 @@
 //! Every contender does the same work: a claim reads, changes and writes the records of three scopes (the host, its group,
 //! all hosts) as one, and so does the release after it.
 
-#[cfg(feature = "machine")]
 mod comity;
 mod flock;
 mod lmdb;
@@ -29,8 +28,6 @@ pub(crate) fn run() -> anyhow::Result<()> {
         "Rate and percentiles are the best of {ROUNDS} rounds of {} s each, in turns; worst is of all.",
         SPAN.as_secs()
     );
-    #[cfg(not(feature = "machine"))]
-    println!("Built without Comity's own store: the floor stands in for it.");
 
     println!("\n-- Unpaced: claims a second, each followed by its release; µs of the claim alone");
     table(None)?;

@@ -22,7 +22,6 @@ pub(crate) struct Case {
 /// Who is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Contender {
-    #[cfg(feature = "machine")]
     Comity,
     Flock,
     Lmdb,
@@ -38,18 +37,10 @@ pub(super) trait Store {
 
 impl Contender {
     /// The one that the others are compared with is first.
-    pub(super) const ALL: &[Self] = &[
-        #[cfg(feature = "machine")]
-        Self::Comity,
-        Self::Flock,
-        Self::Lmdb,
-        Self::Sqlite,
-        Self::SqliteByDefault,
-    ];
+    pub(super) const ALL: &[Self] = &[Self::Comity, Self::Flock, Self::Lmdb, Self::Sqlite, Self::SqliteByDefault];
 
     pub(super) fn name(self) -> &'static str {
         match self {
-            #[cfg(feature = "machine")]
             Self::Comity => "comity-machine",
             Self::Flock => "file lock, nothing else",
             Self::Lmdb => "LMDB, no sync",
@@ -61,7 +52,6 @@ impl Contender {
     /// Makes what the workers will open.
     pub(super) fn prepare(self, folder: &Path, keys: usize) -> anyhow::Result<()> {
         match self {
-            #[cfg(feature = "machine")]
             Self::Comity => Ok(()),
             Self::Flock => flock::prepare(folder, keys),
             Self::Lmdb => lmdb::prepare(folder),
@@ -71,7 +61,6 @@ impl Contender {
 
     fn open(self, folder: &Path, keys: usize) -> anyhow::Result<Box<dyn Store>> {
         Ok(match self {
-            #[cfg(feature = "machine")]
             Self::Comity => Box::new(super::comity::open(folder, keys)?),
             Self::Flock => Box::new(flock::open(folder)?),
             Self::Lmdb => Box::new(lmdb::open(folder, keys)?),
@@ -83,7 +72,6 @@ impl Contender {
     /// The record of all hosts together, where it can be read.
     pub(super) fn record_of_all(self, folder: &Path) -> anyhow::Result<Option<Record>> {
         match self {
-            #[cfg(feature = "machine")]
             Self::Comity => Ok(None),
             Self::Flock => flock::record_of_all(folder).map(Some),
             Self::Lmdb => lmdb::record_of_all(folder).map(Some),
