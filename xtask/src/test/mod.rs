@@ -12,6 +12,8 @@ use std::time::Instant;
 
 use anyhow::{bail, ensure};
 
+pub(crate) use tools::node_modules;
+
 use crate::workspace::{Workspace, run as run_command};
 
 /// One thing that is checked.

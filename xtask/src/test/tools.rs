@@ -52,14 +52,14 @@ pub(super) fn node_modules_folder(workspace: &Workspace) -> PathBuf {
     workspace.metadata.target_directory.join("node/node_modules").into()
 }
 
-/// Installs the packages of `examples/audit` as its lock file names them, unless that was done.
-fn node_modules(workspace: &Workspace) -> anyhow::Result<()> {
+/// Installs the packages of `examples/audit` as its lock file names them, unless that was done, and says where.
+pub(crate) fn node_modules(workspace: &Workspace) -> anyhow::Result<PathBuf> {
     let folder = workspace.metadata.target_directory.join("node").into_std_path_buf();
     let from = workspace.root.join("examples/audit");
     let lock = fs::read(from.join("package-lock.json"))?;
     let done = folder.join("node_modules/.installed");
     if fs::read(&done).is_ok_and(|installed| installed == lock) {
-        return Ok(());
+        return Ok(node_modules_folder(workspace));
     }
     fs::create_dir_all(&folder)?;
     for name in ["package.json", "package-lock.json"] {
@@ -67,9 +67,9 @@ fn node_modules(workspace: &Workspace) -> anyhow::Result<()> {
     }
     let mut npm = workspace.command("npm");
     npm.args(["ci", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix"]).arg(&folder);
-    run(&mut npm).context("tests need the packages of examples/audit/package.json")?;
+    run(&mut npm).context("the packages of examples/audit/package.json are needed")?;
     fs::write(done, lock)?;
-    Ok(())
+    Ok(node_modules_folder(workspace))
 }
 
 /// Sees to it that there is a Python with `warcio`, in `target/python` where the system's has none.
