@@ -222,8 +222,7 @@ impl Shared for Redis {
         }
         // Nobody knows here who started since: what is late is given up.
         let paused = members.iter().any(|member| memory.cell(member.scope).paused_until() > now);
-        let late = grant.late_by.is_some_and(|late_by| now > grant.start.after(late_by));
-        if paused || late { Begin::TooLate } else { Begin::Go }
+        if paused || grant.is_too_late(now) { Begin::TooLate } else { Begin::Go }
     }
 
     fn learn(&mut self, memory: &mut Memory, now: Instant, members: &[Member], lesson: &Lesson<'_>) -> Effects {
