@@ -76,6 +76,7 @@ const CONFIGURATION: &str = "Given to `comity fetch --config` and `comity explai
 profile = \"crawl\"          # crawl, api or browse
 pace_loopback = false      # whether localhost and its like are paced
 presets = true             # whether published limits hold
+shared = \"machine\"         # with whom the pace is shared, as --shared takes it; COMITY_SHARED comes before it
 
 [default]                  # a template: every host by itself
 in_flight = 2
