@@ -77,12 +77,13 @@ impl Redis {
         }
     }
 
-    /// Scopes by the slots of their records, in order; those that are not shared in none.
+    /// Scopes by the slots of their records, in order; those that are not shared in none. A server that is no cluster decides
+    /// for all of them together.
     pub(crate) fn groups(&mut self, memory: &Memory, scopes: impl Iterator<Item = ScopeId>) -> Vec<Vec<usize>> {
         let mut groups: Vec<(String, Vec<usize>)> = Vec::new();
         for (n, scope) in scopes.enumerate() {
             let Some(key) = &self.mirror.known(memory, scope).key else { continue };
-            let slot = Keys::slot(key);
+            let slot = if self.cluster { Keys::slot(key) } else { "" };
             match groups.iter_mut().find(|(of, _)| of == slot) {
                 Some((_, group)) => group.push(n),
                 None => groups.push((slot.to_owned(), vec![n])),
