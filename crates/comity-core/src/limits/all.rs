@@ -169,7 +169,8 @@ pub fn begin(cells: &mut impl Cells, now: Instant, members: &[Member], grant: &m
     if !grant.is_late(now) {
         return Begin::Go;
     }
-    if members.iter().any(|member| cells.cell(member.scope).started_after(grant.start)) {
+    // Who has only turns of its own sees nobody start after it, and has nothing to move.
+    if !cells.share().is_whole() || members.iter().any(|member| cells.cell(member.scope).started_after(grant.start)) {
         return if grant.is_too_late(now) { Begin::TooLate } else { Begin::Go };
     }
     let share = cells.share();

@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use core::time::Duration;
 
 use super::all::Claim;
-use super::gcra::Gcra;
+use super::gcra::{DENSE, Gcra};
 use super::pause::Pause;
 use super::quota::AdvertisedQuota;
 use super::route::Part;
@@ -195,15 +195,18 @@ impl Cell {
                 let until = self.spacing.earliest(interval, share.burst(limits.burst));
                 bind(until, Because::Interval(interval));
             }
-            if let Some(windows) = &self.windows
-                && let Some((until, window)) = windows.earliest(&limits.windows, cost, share)
-            {
+            let earliest = match &self.windows {
+                Some(log) => log.earliest(&limits.windows, cost, share),
+                None => Windows::default().earliest(&limits.windows, cost, share),
+            };
+            if let Some((until, window)) = earliest {
                 bind(until, Because::Window(window));
             }
             if let Some(most) = limits.in_flight {
                 let places = share.of(most.get());
-                // One that costs more than there are places starts alone.
-                if places == 0 || self.in_flight > 0 && self.in_flight.saturating_add(cost) > places {
+                // One that costs more than there are places starts alone; of several that share out the places, none does.
+                let never = places == 0 || !share.is_whole() && cost > places;
+                if never || self.in_flight > 0 && self.in_flight.saturating_add(cost) > places {
                     bind(Instant::FAR, Because::InFlight(places));
                 }
             }
@@ -214,16 +217,18 @@ impl Cell {
             let delay = share.slower(self.crawl_delay());
             bind(self.pace.earliest(delay, 1), Because::CrawlDelay(delay));
         }
-        if share != Share::WHOLE {
-            let paced = limits.interval.max(self.learned_at(now).interval()).max(self.crawl_delay());
-            bind(share.turn(now, paced), Because::Interval(share.slower(paced)));
+        if !share.is_whole() {
+            // Turns are as long for every member, and each may have learned another pace meanwhile.
+            let set = limits.interval.max(self.crawl_delay());
+            let turn = if set.is_zero() { self.learned_at(now).interval() } else { set };
+            bind(share.turn(now, turn), Because::Interval(share.slower(turn)));
         }
         bind(self.pause.until(), Because::Pause);
         if self.pause.trial_is_out() {
             bind(Instant::FAR, Because::AfterPause);
         }
         if let Some(quota) = &self.quota {
-            bind(quota.earliest(now, self.last_start, share), Because::Quota { remaining: quota.remaining() });
+            bind(quota.earliest(now, self.last_start, cost, share), Because::Quota { remaining: quota.remaining() });
         }
     }
 
@@ -247,7 +252,8 @@ impl Cell {
             if !limits.interval.is_zero() {
                 let interval = share.slower(limits.interval);
                 let credit = self.spacing.charge(now, due, interval, cost);
-                late_by = Some(usable_late(interval).saturating_sub(credit));
+                // However few turns are this process's own, they are no longer than others'.
+                late_by = Some(usable_late(limits.interval).saturating_sub(credit));
             }
             if !limits.windows.is_empty() {
                 self.windows.get_or_insert_default().charge(now, &limits.windows, cost);
@@ -258,14 +264,15 @@ impl Cell {
         // It came to the head of its queue when it asked, or when the one before it started: at that instant it is booked
         // and the host touched (P8, P11).
         self.learned.started(asked.max(self.last_start).min(now));
-        let pace = share.slower(self.paced());
+        let pace = self.paced();
         if !pace.is_zero() {
             let late = usable_late(pace).saturating_sub(credit);
             late_by = Some(late_by.map_or(late, |other: Duration| other.min(late)));
         }
         self.last_start = self.last_start.max(now);
         if let Some(quota) = &mut self.quota {
-            quota.charge(now, cost);
+            // While others use the same quota unseen, each start counts for all of them.
+            quota.charge(now, cost.saturating_mul(share.members()));
         }
         Charged { trial: self.pause.started(), late_by }
     }
@@ -303,7 +310,7 @@ impl Cell {
     ) -> Effect {
         let mut effect = Effect::default();
         let Self { limits, pause, learned, quota, tally, in_flight, .. } = self;
-        let outcome = outcome(signal);
+        let outcome = Outcome::of(signal);
         let trial_was_out = pause.trial_is_out();
         if let Some(refusal) = &signal.authoritative.refusal {
             tally.get_or_insert_default().count(now, refusal, limits.retry_after_limit);
@@ -406,8 +413,9 @@ impl Cell {
             let log = self.windows.take().unwrap_or_default();
             self.windows = Some(Box::new(log.with(&floor.windows)));
         }
-        if self.quota.is_none() {
-            self.quota = floor.quota.map(Box::new);
+        match (&mut self.quota, &floor.quota) {
+            (Some(quota), Some(floor)) => **quota = quota.at_most(floor),
+            (none, floor) => *none = none.take().or(floor.map(Box::new)),
         }
         if self.tally.is_none() && floor.tally != Tally::default() {
             self.tally = Some(Box::new(floor.tally));
@@ -467,21 +475,7 @@ fn usable_late(interval: Duration) -> Duration {
     if interval < DENSE { DENSE_LATE_BY } else { late_by(interval) }
 }
 
-fn outcome(signal: &Signal) -> Outcome {
-    if let Some(refusal) = &signal.authoritative.refusal {
-        return Outcome::Refused { advised: refusal.wait.is_some() };
-    }
-    match signal.inferred {
-        Inferred::Healthy => Outcome::Served,
-        Inferred::Neutral => Outcome::Neutral,
-        Inferred::ServerError => Outcome::ServerError,
-        Inferred::NoAnswer(_) => Outcome::NoAnswer,
-    }
-}
-
 /// How long after its last start what a host taught is remembered.
-pub(super) const MEMORY: Duration = Duration::from_secs(3600);
-/// Under this spacing the promise is the rate over any 100 ms, not each gap (decision 2) …
-const DENSE: Duration = Duration::from_millis(10);
-/// … so a start may be used so late.
+pub const MEMORY: Duration = Duration::from_secs(3600);
+/// Where the promise is the rate over any 100 ms, and not each gap, a start may be used so late.
 const DENSE_LATE_BY: Duration = Duration::from_millis(50);

@@ -104,7 +104,7 @@ const NEVER: Instant = Instant::FAR;
 const LAST: Instant = Instant::from_nanos(u64::MAX - 1);
 const LEAST_LATE_BY: Duration = Duration::from_millis(3);
 /// Under this spacing the promise is the rate over any 100 ms, not each gap (decision 2).
-const DENSE: Duration = Duration::from_millis(10);
+pub(super) const DENSE: Duration = Duration::from_millis(10);
 
 #[cfg(test)]
 mod tests {

@@ -15,7 +15,7 @@ mod share;
 mod snapshot;
 mod window;
 
-pub use cell::{Cell, Tally};
+pub use cell::{Cell, MEMORY, Tally};
 pub use gcra::{Gcra, credit, late_by};
 pub use pause::{Pause, Restart};
 pub use quota::AdvertisedQuota;

@@ -42,8 +42,7 @@ impl AdvertisedQuota {
         let seen = before.and_then(|before| before.window).map_or(resets_in, |window| window.max(resets_in));
         let window = quota.window.unwrap_or(seen);
         let ends = now.after(resets_in);
-        let grain = RESET_GRAIN.min(window / 2);
-        let same_window = |before: &&Self| before.resets.since(ends) <= grain && ends.since(before.resets) <= grain;
+        let same_window = |before: &&Self| before.resets_at(ends, window);
         let remaining = match before.filter(same_window) {
             Some(before) => remaining.min(before.remaining),
             None => remaining.saturating_sub(u64::from(others_in_flight)),
@@ -57,15 +56,16 @@ impl AdvertisedQuota {
         })
     }
 
-    /// The first instant at which a request may start, given the last start.
+    /// The first instant at which a request of this cost may start, given the last start.
     ///
     /// Used up: when the window starts anew. Running out: what is left is spread over what is left of the window. Else at
     /// once: a client at or below the advertised rate is never slowed below it (A35).
-    pub fn earliest(&self, now: Instant, last_start: Instant, share: Share) -> Instant {
+    pub fn earliest(&self, now: Instant, last_start: Instant, cost: u32, share: Share) -> Instant {
         if now >= self.resets {
             return Instant::ZERO;
         }
-        if share.of(u32::try_from(self.remaining).unwrap_or(u32::MAX)) == 0 {
+        let needed = self.limit.map_or(u64::from(cost), |limit| limit.min(u64::from(cost))).max(1);
+        if u64::from(share.of(u32::try_from(self.remaining).unwrap_or(u32::MAX))) < needed {
             return self.resets;
         }
         let since = last_start.max(self.heard);
@@ -90,6 +90,20 @@ impl AdvertisedQuota {
         if now < self.resets {
             self.remaining = self.remaining.saturating_sub(u64::from(cost));
         }
+    }
+
+    /// What is left where another count of the same scope says less of the same window.
+    #[must_use]
+    pub fn at_most(self, other: &Self) -> Self {
+        let window = self.window.or(other.window).unwrap_or(RESET_GRAIN * 2);
+        let remaining = if other.resets_at(self.resets, window) { other.remaining } else { u64::MAX };
+        Self { remaining: self.remaining.min(remaining), ..self }
+    }
+
+    /// Whether it is the window that ends then.
+    fn resets_at(&self, ends: Instant, window: Duration) -> bool {
+        let grain = RESET_GRAIN.min(window / 2);
+        self.resets.since(ends) <= grain && ends.since(self.resets) <= grain
     }
 
     /// Requests left.
@@ -153,8 +167,8 @@ mod tests {
     #[test]
     fn a33_used_up_means_no_start_until_the_reset() {
         let heard = AdvertisedQuota::heard(secs(10), &quota(Some(100), None, 0, 30), HOLD, None, 0).unwrap();
-        assert_eq!(heard.earliest(secs(11), secs(10), Share::WHOLE), secs(40));
-        assert_eq!(heard.earliest(secs(40), secs(10), Share::WHOLE), Instant::ZERO);
+        assert_eq!(heard.earliest(secs(11), secs(10), 1, Share::WHOLE), secs(40));
+        assert_eq!(heard.earliest(secs(40), secs(10), 1, Share::WHOLE), Instant::ZERO);
     }
 
     #[test]
@@ -169,7 +183,7 @@ mod tests {
             };
             let heard = AdvertisedQuota::heard(secs(0), &quota, HOLD, None, 0).unwrap();
             assert_eq!(
-                heard.earliest(secs(0), secs(0), Share::WHOLE),
+                heard.earliest(secs(0), secs(0), 1, Share::WHOLE),
                 Instant::ZERO,
                 "{remaining} left for {left_ms} ms"
             );
@@ -182,7 +196,7 @@ mod tests {
         let mut starts = Vec::new();
         let mut now = secs(0);
         for _ in 0..12 {
-            now = now.max(heard.earliest(now, now, Share::WHOLE));
+            now = now.max(heard.earliest(now, now, 1, Share::WHOLE));
             heard.charge(now, 1);
             starts.push(now);
         }
@@ -198,12 +212,12 @@ mod tests {
     fn a33_a_window_of_unsaid_length_is_as_long_as_it_was_said_to_last() {
         let first = AdvertisedQuota::heard(secs(0), &quota(Some(5), None, 4, 5), HOLD, None, 0).unwrap();
         let mut last = AdvertisedQuota::heard(secs(2), &quota(Some(5), None, 0, 3), HOLD, Some(&first), 0).unwrap();
-        assert_eq!(last.earliest(secs(3), secs(2), Share::WHOLE), secs(5));
+        assert_eq!(last.earliest(secs(3), secs(2), 1, Share::WHOLE), secs(5));
         for _ in 0..5 {
-            assert!(last.earliest(secs(5), secs(5), Share::WHOLE) < secs(10));
+            assert!(last.earliest(secs(5), secs(5), 1, Share::WHOLE) < secs(10));
             last.charge(secs(5), 1);
         }
-        assert_eq!(last.earliest(secs(5), secs(5), Share::WHOLE), secs(10), "the sixth waits for the next window");
+        assert_eq!(last.earliest(secs(5), secs(5), 1, Share::WHOLE), secs(10), "the sixth waits for the next window");
     }
 
     #[test]
@@ -221,14 +235,14 @@ mod tests {
     #[test]
     fn a40_one_header_cannot_idle_a_host_for_an_hour() {
         let heard = AdvertisedQuota::heard(secs(0), &quota(None, None, 0, 50 * 60), HOLD, None, 0).unwrap();
-        assert_eq!(heard.earliest(secs(1), secs(0), Share::WHOLE), secs(300));
+        assert_eq!(heard.earliest(secs(1), secs(0), 1, Share::WHOLE), secs(300));
     }
 
     #[test]
     fn what_runs_out_is_spread_over_the_window() {
         let heard = AdvertisedQuota::heard(secs(0), &quota(Some(100), Some(60), 4, 50), HOLD, None, 0).unwrap();
-        assert_eq!(heard.earliest(secs(0), secs(0), Share::WHOLE), secs(10));
+        assert_eq!(heard.earliest(secs(0), secs(0), 1, Share::WHOLE), secs(10));
         let unknown = AdvertisedQuota::heard(secs(0), &quota(None, None, 3, 40), HOLD, None, 0).unwrap();
-        assert_eq!(unknown.earliest(secs(0), secs(0), Share::WHOLE), secs(10));
+        assert_eq!(unknown.earliest(secs(0), secs(0), 1, Share::WHOLE), secs(10));
     }
 }

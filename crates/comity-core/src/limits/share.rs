@@ -3,8 +3,8 @@
 use core::num::NonZeroU32;
 use core::time::Duration;
 
-use super::gcra::late_by;
-use crate::time::{Instant, nanos};
+use super::gcra::{DENSE, late_by};
+use crate::time::Instant;
 
 /// One of so many members that keep a limit together without a word to each other.
 ///
@@ -29,6 +29,11 @@ impl Share {
         Self { members, rank: rank % members, phase }
     }
 
+    /// Whether it is all of it.
+    pub fn is_whole(&self) -> bool {
+        self.members.get() == 1
+    }
+
     /// The members that share.
     pub fn members(&self) -> u32 {
         self.members.get()
@@ -36,20 +41,24 @@ impl Share {
 
     /// A spacing kept by each, so that all together keep `interval`.
     pub fn slower(&self, interval: Duration) -> Duration {
-        if *self == Self::WHOLE { interval } else { interval.saturating_mul(self.members.get()) }
+        interval.saturating_mul(self.members.get())
     }
 
     /// The first instant, from `now` on, of a turn of this member in which it may start at this spacing. Turns begin at every
     /// interval of the common clock and are the members' in order; a start belongs to the beginning of a turn, so that those
     /// of two members are an interval apart. Under 10 ms, where the promise is the rate and not each gap, there are none.
     pub(super) fn turn(&self, now: Instant, interval: Duration) -> Instant {
-        if self.members.get() == 1 || interval < DENSE {
+        if self.is_whole() || interval < DENSE {
             return now;
         }
-        let round = nanos(interval).saturating_mul(u64::from(self.members.get()));
-        let own = nanos(interval) * u64::from(self.rank);
-        let since = (now.as_nanos().saturating_add(nanos(self.phase)) % round + round - own) % round;
-        if since <= nanos(late_by(interval)) { now } else { now.after(Duration::from_nanos(round - since)) }
+        let (interval, late) = (interval.as_nanos(), late_by(interval).as_nanos());
+        let round = interval * u128::from(self.members.get());
+        let common = u128::from(now.as_nanos()) + self.phase.as_nanos();
+        let since = (common % round + round - interval * u128::from(self.rank)) % round;
+        if since <= late {
+            return now;
+        }
+        now.after(Duration::from_nanos(u64::try_from(round - since).unwrap_or(u64::MAX)))
     }
 
     /// This member's part of a count. May be none.
@@ -65,16 +74,20 @@ impl Share {
 
     /// A burst's tolerance: none while the members cannot agree who uses it.
     pub(super) fn tolerance(&self, tolerance: Duration) -> Duration {
-        if *self == Self::WHOLE { tolerance } else { Duration::ZERO }
+        if self.is_whole() { tolerance } else { Duration::ZERO }
     }
 }
-
-/// Under this spacing the promise is the rate over any 100 ms, not each gap (decision 2).
-const DENSE: Duration = Duration::from_millis(10);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_absurd_interval_has_turns_too() {
+        let members = NonZeroU32::new(1000).unwrap();
+        let share = Share::of_members(members, 999, Duration::MAX);
+        assert!(share.turn(Instant::from_millis(5), Duration::from_secs(u64::MAX / 2)) > Instant::from_millis(5));
+    }
 
     #[test]
     fn turns_of_two_members_are_an_interval_apart() {

@@ -30,13 +30,31 @@ pub struct WindowError(pub String);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Windows {
     starts: VecDeque<Instant>,
+    /// The most starts, and the longest time, that any window needs which was ever asked of this log: processes with other
+    /// limits may share it.
+    most: u32,
+    longest: Duration,
 }
 
 impl Windows {
     /// A log of starts, as a store kept it: instants and how many starts each stands for, in order.
     pub fn kept(starts: impl IntoIterator<Item = (Instant, u32)>) -> Self {
-        let starts = starts.into_iter().flat_map(|(at, count)| core::iter::repeat_n(at, count as usize));
-        Self { starts: starts.take(MOST_STARTS as usize).collect() }
+        let kept: Vec<(Instant, u32)> = starts.into_iter().collect();
+        let each = kept.into_iter().rev().flat_map(|(at, count)| core::iter::repeat_n(at, count as usize));
+        let mut starts: VecDeque<Instant> = each.take(MOST_STARTS as usize).collect();
+        starts.make_contiguous().reverse();
+        Self { starts, most: 0, longest: Duration::ZERO }
+    }
+
+    /// How many starts back, and how long, any window needs that was asked of this log.
+    pub fn reach(&self) -> (u32, Duration) {
+        (self.most, self.longest)
+    }
+
+    /// The same log with the reach that a store kept.
+    #[must_use]
+    pub fn reaching(self, most: u32, longest: Duration) -> Self {
+        Self { most: most.min(MOST_STARTS), longest, ..self }
     }
 
     /// The log in at most `most` entries: instants and how many starts each stands for, in order. Where they are too many,
@@ -69,7 +87,7 @@ impl Windows {
         for (at, count) in other.to_keep(usize::MAX) {
             all.entry(at).and_modify(|known| *known = count.max(*known)).or_insert(count);
         }
-        Self::kept(all)
+        Self::kept(all).reaching(self.most.max(other.most), self.longest.max(other.longest))
     }
 
     /// Starts in the log.
@@ -87,7 +105,8 @@ impl Windows {
         let mut latest: Option<(Instant, Window)> = None;
         for window in windows {
             let ours = share.of(window.count.get());
-            if ours == 0 {
+            // Alone each of several would let a cost start that only one of them may.
+            if ours == 0 || !share.is_whole() && cost > ours {
                 return Some((Instant::FAR, *window));
             }
             // A cost above the whole window can only ever start alone.
@@ -108,7 +127,8 @@ impl Windows {
         let now = self.starts.back().map_or(now, |last| now.max(*last));
         let (most, longest) = windows
             .iter()
-            .fold((0, Duration::ZERO), |(most, longest), w| (most.max(w.count.get()), longest.max(w.per)));
+            .fold((self.most, self.longest), |(most, longest), w| (most.max(w.count.get()), longest.max(w.per)));
+        (self.most, self.longest) = (most, longest);
         while self.starts.front().is_some_and(|start| start.after(longest) <= now) {
             self.starts.pop_front();
         }
@@ -129,7 +149,7 @@ impl Windows {
 
     /// Whether every start has left every window.
     pub fn is_over(&self, now: Instant, windows: &[Window]) -> bool {
-        let longest = windows.iter().map(|w| w.per).max().unwrap_or_default();
+        let longest = windows.iter().map(|w| w.per).max().unwrap_or_default().max(self.longest);
         self.starts.back().is_none_or(|last| last.after(longest) <= now)
     }
 }
@@ -236,6 +256,25 @@ mod tests {
         let log = Windows::kept([(at(100), 1), (at(200), 1), (at(210), 1), (at(400), 1)]);
         assert_eq!(log.to_keep(3), [(at(100), 1), (at(210), 2), (at(400), 1)]);
         assert_eq!(Windows::kept(log.to_keep(2)).len(), 4, "none is forgotten");
+    }
+
+    #[test]
+    fn a_log_keeps_what_a_longer_window_of_another_process_needs() {
+        let (mine, yours) = (windows(&["5/1h"]), windows(&["20/1s"]));
+        let at = Instant::from_millis;
+        let mut log = Windows::default();
+        for n in 0..5 {
+            log.charge(at(1000 + n), &mine, 1);
+        }
+        log.charge(at(10_000), &yours, 1);
+        assert!(log.earliest(&mine, 1, Share::WHOLE).unwrap().0 > at(3_000_000), "five an hour");
+    }
+
+    #[test]
+    fn a_log_that_is_too_long_keeps_its_newest_starts() {
+        let at = Instant::from_millis;
+        let both = Windows::kept([(at(1), 60_000)]).with(&Windows::kept([(at(1_000_000), 100_000)]));
+        assert_eq!(both.earliest(&windows(&["100000/1000s"]), 1, Share::WHOLE).unwrap().0, at(2_000_000));
     }
 
     #[test]

@@ -16,6 +16,7 @@ pub use refusal::Refused;
 
 use core::time::Duration;
 
+use crate::signal::{Inferred, Signal};
 use crate::time::Instant;
 
 /// Which policy learns a scope's pace, with its settings.
@@ -80,6 +81,21 @@ pub enum Outcome {
     ServerError,
     /// No answer.
     NoAnswer,
+}
+
+impl Outcome {
+    /// As an answer, or that none came, tells it.
+    pub fn of(signal: &Signal) -> Self {
+        if let Some(refusal) = &signal.authoritative.refusal {
+            return Self::Refused { advised: refusal.wait.is_some() };
+        }
+        match signal.inferred {
+            Inferred::Healthy => Self::Served,
+            Inferred::Neutral => Self::Neutral,
+            Inferred::ServerError => Self::ServerError,
+            Inferred::NoAnswer(_) => Self::NoAnswer,
+        }
+    }
 }
 
 /// What a fact did to the pace.

@@ -4,6 +4,7 @@
 mod world;
 
 mod aimd;
+mod alone;
 mod cells;
 mod names;
 mod order;
