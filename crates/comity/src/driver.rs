@@ -25,10 +25,12 @@ impl Inner {
         let mut engine = self.engine.lock();
         engine.cancel_line();
         let others_wait = !engine.schedule.is_empty();
-        drop(engine);
         if others_wait && tokio::runtime::Handle::try_current().is_ok() {
             self.ensure_driver();
         }
+        // A grant that came for the line meanwhile is given back.
+        let now = self.now();
+        self.pump(engine, now);
     }
 }
 
@@ -61,9 +63,30 @@ impl Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        if let Some(inner) = self.inner.upgrade() {
-            inner.planned.store(u64::MAX, Ordering::Release);
-            inner.driven.store(false, Ordering::Release);
+        let Some(inner) = self.inner.upgrade() else { return };
+        inner.planned.store(u64::MAX, Ordering::Release);
+        inner.driven.store(false, Ordering::Release);
+        if !inner.has_line.load(Ordering::Acquire) && !inner.engine.lock().is_idle() {
+            inner.drive_elsewhere();
+        }
+    }
+}
+
+impl Inner {
+    /// The runtime that drove this pacer has ended while others wait, in runtimes of their own perhaps: a thread drives it
+    /// from now on.
+    fn drive_elsewhere(self: &Arc<Self>) {
+        if self.driven.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let driver = Driver { inner: Arc::downgrade(self) };
+        let (changed, clock) = (Arc::clone(&self.changed), self.clock.clone());
+        let drive = move || match tokio::runtime::Builder::new_current_thread().enable_time().build() {
+            Ok(runtime) => runtime.block_on(driver.run(changed, clock)),
+            Err(error) => tracing::warn!("requests that wait cannot be woken: {error}"),
+        };
+        if let Err(error) = std::thread::Builder::new().name("comity-driver".to_owned()).spawn(drive) {
+            tracing::warn!("requests that wait cannot be woken: {error}");
         }
     }
 }

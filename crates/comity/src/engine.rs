@@ -137,9 +137,14 @@ impl Engine {
         self.store.hear(&mut self.memory, &mut self.schedule, now);
     }
 
-    /// When to look again if nothing happens until then; `None` while nobody waits.
+    /// Whether nobody waits, and no grant is left over from one who did.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.schedule.is_empty() && self.store.is_idle()
+    }
+
+    /// When to look again if nothing happens until then; `None` while it is idle.
     pub(crate) fn deadline(&self, now: Instant) -> Option<Instant> {
-        if self.schedule.is_empty() { None } else { self.store.deadline(&self.schedule, now) }
+        if self.is_idle() { None } else { self.store.deadline(&self.schedule, now) }
     }
 
     pub(crate) fn enqueue(&mut self, now: Instant, pending: Pending, not_before: Option<Instant>) -> Ticket {

@@ -236,7 +236,7 @@ impl Inner {
     /// Lets everything start that may, and has the driver look again when the next may. Takes the lock, because permits
     /// are handed over after it is released.
     pub(crate) fn pump(self: &Arc<Self>, mut engine: MutexGuard<'_, Engine>, now: Instant) {
-        if engine.schedule.is_empty() {
+        if engine.is_idle() {
             return;
         }
         if self.has_line.load(Ordering::Acquire) {

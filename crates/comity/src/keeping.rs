@@ -144,8 +144,16 @@ impl Keeping {
         }
     }
 
+    /// Whether no grant waits to be handed over or given back.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.answered.is_empty() && self.ahead.is_empty()
+    }
+
     /// When to look again if nothing happens until then.
     pub(crate) fn deadline(&self, schedule: &Schedule, now: Instant) -> Option<Instant> {
+        if !self.answered.is_empty() {
+            return Some(Instant::ZERO);
+        }
         let ahead = self.ahead.first_key_value().map(|((at, _), _)| *at);
         // However far the next start is: a clock that ran on while the machine slept is noticed within a second (E06).
         let awake = self.is_shared().then(|| now.after(LOOK_AGAIN));

@@ -133,3 +133,32 @@ fn a_request_that_waits_for_nothing_gets_its_late_answer() {
     assert!(delay.wait.unwrap() > Duration::from_secs(50), "{delay}");
     drop(permit);
 }
+
+/// A line that goes while the store is asked leaves no place behind, though nobody asks after it.
+#[tokio::test(start_paused = true)]
+async fn t11_a_line_dropped_while_the_store_is_asked_gives_the_place_back() {
+    let (store, released) = Distant::new(ms(20));
+    let pacer = Pacer::builder(Profile::Api).template(fixed(1000)).shared(store);
+    let mut line = pacer.line();
+    let page = url(PAGE);
+    line.push(&Ask::new(&page), 1).unwrap().unwrap();
+    assert!(line.try_next().is_none(), "it is asked");
+    drop(line);
+    tokio::time::sleep(ms(60_000)).await;
+    assert_eq!(*released.lock(), 1);
+}
+
+/// A future that goes likewise, the driver running.
+#[tokio::test(start_paused = true)]
+async fn t11_a_future_dropped_while_the_store_is_asked_gives_the_place_back() {
+    let (store, released) = Distant::new(ms(20));
+    let pacer = Pacer::builder(Profile::Api).template(fixed(1000)).shared(store);
+    let waiting = tokio::spawn({
+        let pacer = pacer.clone();
+        async move { pacer.acquire(&url(PAGE)).await.unwrap() }
+    });
+    tokio::time::sleep(ms(10)).await;
+    waiting.abort();
+    tokio::time::sleep(ms(60_000)).await;
+    assert_eq!(*released.lock(), 1);
+}

@@ -245,3 +245,25 @@ async fn t9_a_network_failure_changes_nothing_in_the_refusal_policy() {
     drop(permit.settle(&Answer::none(NoAnswer::TimedOut)));
     assert!(pacer.explain(&url(PAGE)).unwrap().delay.is_none());
 }
+
+/// The runtime that happened to run the driver ends; a request that waits in another still starts.
+#[test]
+fn a_wait_outlives_the_runtime_that_drove_it() {
+    let pacer = Pacer::builder(Profile::Api).template(fixed(500)).local();
+    let first = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    drop(first.block_on(pacer.acquire(&url(PAGE))).unwrap());
+    drop(first.block_on(pacer.acquire(&url(PAGE))).unwrap());
+    let (told, ended) = std::sync::mpsc::channel();
+    let other = pacer.clone();
+    std::thread::spawn(move || {
+        let second = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let permit = second.block_on(async { other.acquire(&url(PAGE)).await.unwrap() });
+        drop(permit);
+        told.send(()).unwrap();
+    });
+    while pacer.waiting() == 0 {
+        std::thread::yield_now();
+    }
+    drop(first);
+    ended.recv_timeout(ms(3000)).expect("it starts 500 ms after the one before");
+}
