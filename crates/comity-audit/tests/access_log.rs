@@ -338,6 +338,15 @@ fn a_verdict_names_its_units() {
             "verdict": "fails",
         })
     );
+    // The schema tells of the same fields, and of no other.
+    let schema: serde_json::Value =
+        serde_json::from_str(include_str!("../../../schema/audit-log.schema.json")).unwrap();
+    let keys = |value: &serde_json::Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    let entry = &schema["items"];
+    assert_eq!(keys(&entry["properties"]), keys(&serde_json::to_value(verdict).unwrap()));
+    assert_eq!(entry["required"].as_array().unwrap().len(), keys(&entry["properties"]).len());
+    let window = &entry["properties"]["worst_window"]["properties"];
+    assert_eq!(keys(window), keys(&serde_json::to_value(verdict).unwrap()["worst_window"]));
 }
 
 #[test]
