@@ -1,6 +1,7 @@
 //! Calls: what is sent to the store, by the slots of its records.
 
-use comity_core::limits::{Member, ScopeId};
+use comity_core::limits::all::{Cells, Grant};
+use comity_core::limits::{Member, Part, ScopeId};
 use comity_core::time::Instant;
 use comity_store::Memory;
 
@@ -73,7 +74,75 @@ impl Redis {
                 of.push(member.scope);
             }
             let (keys, call) = self.call(op, now, arguments, keys);
-            self.send(id, now, keys, &call, UnderWay::Other(of));
+            self.send(id, now, keys, &call, UnderWay::Other { op, scopes: of });
+        }
+    }
+
+    /// Tells the store a scope's Crawl-delay, now or once it is back.
+    pub(crate) fn tell_delay(&mut self, memory: &Memory, now: Instant, scope: ScopeId) {
+        let lost = self.is_lost();
+        let delay = crate::state::wait_micros(memory.cell(scope).crawl_delay());
+        let known = self.mirror.known(memory, scope);
+        let Some(key) = known.key.clone() else { return };
+        if lost {
+            (known.touched, known.declared) = (true, true);
+            return;
+        }
+        if known.raw.c.unwrap_or(0) == delay && !known.declared {
+            return;
+        }
+        known.raw.c = Some(delay).filter(|delay| *delay > 0);
+        known.declared = false;
+        let argument = self.mirror.argument(memory, now, Member { scope, part: Part::Learned });
+        let argument = Scope { c: Some(delay), ..argument };
+        let id = self.next_call();
+        self.mirror.known(memory, scope).mutated = id;
+        let (keys, call) = self.call("declare", now, vec![argument], vec![key]);
+        self.send(id, now, keys, &call, UnderWay::Other { op: "declare", scopes: vec![scope] });
+    }
+
+    /// Tells the store that scopes were forgotten, now or once it is back.
+    pub(crate) fn tell_forgotten(&mut self, memory: &Memory, now: Instant, scopes: &[ScopeId]) {
+        if self.is_lost() {
+            for scope in scopes {
+                let known = self.mirror.known(memory, *scope);
+                known.forgotten = known.key.is_some();
+            }
+            return;
+        }
+        for group in self.groups(memory, scopes.iter().copied()) {
+            let id = self.next_call();
+            let (mut arguments, mut keys, mut of) = (Vec::new(), Vec::new(), Vec::new());
+            for n in group {
+                arguments.push(self.mirror.argument(memory, now, Member { scope: scopes[n], part: Part::Learned }));
+                let known = self.mirror.known(memory, scopes[n]);
+                (known.mutated, known.version, known.forgotten) = (id, None, false);
+                keys.extend(known.key.clone());
+                of.push(scopes[n]);
+            }
+            let (keys, call) = self.call("forget", now, arguments, keys);
+            self.send(id, now, keys, &call, UnderWay::Other { op: "forget", scopes: of });
+        }
+    }
+
+    /// Tells the store that a start is used late, though not too late: where nobody started since, the next is as far off as
+    /// was promised.
+    pub(crate) fn tell_late(&mut self, memory: &Memory, now: Instant, members: &[Member], grant: &Grant) {
+        for group in self.groups(memory, members.iter().map(|member| member.scope)) {
+            let id = self.next_call();
+            let (mut arguments, mut keys, mut of) = (Vec::new(), Vec::new(), Vec::new());
+            for n in group {
+                let Member { scope, .. } = members[n];
+                let started = self.started(memory, scope, grant.start);
+                let argument = self.mirror.argument(memory, now, members[n]);
+                arguments.push(Scope { tr: Some(started), ..argument });
+                keys.extend(self.mirror.known(memory, scope).key.clone());
+                of.push(scope);
+            }
+            let (keys, mut call) = self.call("moved", now, arguments, keys);
+            call.cost = Some(grant.cost);
+            call.by = Some(crate::state::wait_micros(now.since(grant.start)));
+            self.send(id, now, keys, &call, UnderWay::Other { op: "moved", scopes: of });
         }
     }
 
@@ -98,6 +167,19 @@ impl Redis {
         match kept.and_then(|starts| starts.iter().find(|(of, _)| *of == scope)) {
             Some((_, at)) => *at,
             None => crate::state::micros(self.mirror.known(memory, scope).clock.store(start)),
+        }
+    }
+
+    /// A grant that was kept as starting then starts later.
+    pub(crate) fn restart(&mut self, before: Instant, grant: &mut Grant) {
+        if grant.start != before
+            && let Some(mut on_store) = self.starts.remove(&before.as_nanos())
+        {
+            let by = crate::state::wait_micros(grant.start.since(before));
+            for (_, at) in &mut on_store {
+                *at += by;
+            }
+            grant.start = self.keep_start(grant.start, on_store);
         }
     }
 

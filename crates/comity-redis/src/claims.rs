@@ -3,10 +3,11 @@
 use core::time::Duration;
 
 use comity_core::limits::all::{self, Cells, Claim, Effects, Grant, Origin};
-use comity_core::limits::{Because, Member, Part, Route, ScopeId, Snapshot, Wait};
+use comity_core::limits::{Because, Member, Part, Route, ScopeId, Share, Snapshot, Wait};
 use comity_core::time::Instant;
-use comity_store::{Asked, Claimed, Memory};
+use comity_store::{Asked, Claimed, Memory, OnFailure};
 
+use crate::connect::Failure;
 use crate::redis::{Came, Redis, UnderWay};
 use crate::reserve::Found;
 use crate::script::Answer;
@@ -28,7 +29,8 @@ pub(crate) struct Pending {
     /// What this process's own scopes were before, and are after its charge.
     own: Vec<(Member, Snapshot, Snapshot)>,
     trials: u16,
-    late_by: Option<Duration>,
+    /// Until when it may be used: where several let it start, as long as each of them lets it.
+    end: Option<Instant>,
     start: Instant,
     starts: Vec<(ScopeId, i64)>,
 }
@@ -42,11 +44,9 @@ impl Pending {
         Claim { members: &self.members, cost: self.cost, asked: self.asked, due: self.due }
     }
 
-    fn usable(&mut self, late_by: Option<Duration>) {
-        self.late_by = match (self.late_by, late_by) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
+    fn usable(&mut self, start: Instant, late_by: Option<Duration>) {
+        let end = late_by.map(|late_by| start.after(late_by));
+        self.end = [self.end, end].into_iter().flatten().min();
     }
 }
 
@@ -58,6 +58,7 @@ impl Redis {
         claim: &Claim<'_>,
         asked: Asked,
     ) -> Claimed {
+        self.check_link(memory, now);
         if self.is_lost() {
             return Claimed::Now(self.claim_alone(memory, now, claim));
         }
@@ -70,6 +71,9 @@ impl Redis {
                 return Claimed::Now(Err(Wait { until, scope, because }));
             }
             Found::Nothing => {}
+        }
+        if claim.members.iter().any(|member| self.mirror.known(memory, member.scope).apart > now) {
+            return Claimed::Now(self.claim_apart(memory, now, claim));
         }
         let mut groups = self.groups(memory, claim.members.iter().map(|member| member.scope));
         let (mut own, mut places) = (Vec::new(), Vec::new());
@@ -105,7 +109,7 @@ impl Redis {
             tries: 0,
             own: Vec::new(),
             trials: 0,
-            late_by: None,
+            end: None,
             start: now,
             starts: Vec::new(),
         };
@@ -116,7 +120,7 @@ impl Redis {
                     for (n, place) in places.iter().enumerate() {
                         pending.trials |= (grant.trials >> n & 1) << place;
                     }
-                    pending.usable(grant.late_by);
+                    pending.usable(now, grant.late_by);
                 }
                 Err(wait) => {
                     // What the others were when they were last heard of may hold it longer.
@@ -133,9 +137,10 @@ impl Redis {
         Claimed::Later
     }
 
-    /// Further starts to ask for: as many as wait here, and no more than leave the others their turns (X8).
+    /// Further starts to ask for: as many as wait here, and no more than leave the others their turns (X8). None where nobody
+    /// could say that a pause has overtaken them.
     fn want(&self, groups: &[Vec<usize>], all_shared: bool, waiting: u32) -> u32 {
-        if groups.len() != 1 || !all_shared || self.given_times {
+        if groups.len() != 1 || !all_shared || !self.listening {
             return 0;
         }
         (MOST_AHEAD / self.alone.members().max(1)).min(waiting.saturating_sub(1))
@@ -161,7 +166,7 @@ impl Redis {
         call.asked = Some(micros(now.since(pending.asked)));
         // What another slot let start is not counted from further back here as well.
         call.due = Some(micros(if pending.at == 0 { now.since(pending.due) } else { Duration::ZERO }));
-        call.later = (pending.at > 0).then(|| micros(pending.late_by.unwrap_or(LEAST_AHEAD)));
+        call.later = (pending.at > 0).then(|| micros(pending.end.map_or(LEAST_AHEAD, |end| end.since(now))));
         call.want = pending.want;
         call.far = micros((clock.took() * 2).clamp(LEAST_AHEAD, MOST_FAR));
         let id = self.next_call();
@@ -174,26 +179,21 @@ impl Redis {
         now: Instant,
         came: Came,
         mut pending: Pending,
-        answer: Result<Answer, String>,
+        answer: Result<Answer, Failure>,
     ) {
         let scopes: Vec<ScopeId> = pending.group().iter().map(|n| pending.members[*n].scope).collect();
-        for n in pending.group() {
-            let member = pending.members[*n];
-            if member.part != Part::Learned {
-                let known = self.mirror.known(memory, member.scope);
-                known.out = known.out.saturating_sub(pending.cost);
-            }
-        }
         let answer = match answer {
             Ok(answer) => answer,
-            Err(why) => {
-                self.lose(memory, now, &why);
-                self.undo(memory, now, &pending);
-                let alone = self.claim_alone(memory, now, &pending.as_claim());
-                self.answers.push((pending.id, alone));
-                return;
+            Err(failure) => {
+                match failure {
+                    Failure::Lost(why) => self.lose(memory, now, &why),
+                    // It may be another's of them: the next claim that has another narrowest scope shows it.
+                    Failure::Refused(why) => self.refused(memory, now, scopes[0], &why),
+                }
+                return self.claim_failed(memory, now, &pending);
             }
         };
+        self.no_longer_out(memory, &pending);
         if answer.lost || answer.age {
             if answer.lost {
                 self.mirror.epoch += 1;
@@ -233,10 +233,10 @@ impl Redis {
         for (bit, n) in pending.group().to_vec().into_iter().enumerate() {
             pending.trials |= ((answer.tr >> bit & 1) as u16) << n;
         }
-        pending.usable(answer.late.map(span));
         let clock = self.mirror.known(memory, scopes[0]).clock;
         let start = clock.local(instant(answer.at));
         pending.start = if pending.at == 0 { start } else { pending.start.max(start) };
+        pending.usable(start, answer.late.map(span));
         pending.starts.extend(scopes.iter().map(|scope| (*scope, answer.at)));
         pending.at += 1;
         pending.tries = 0;
@@ -246,10 +246,32 @@ impl Redis {
         self.granted(memory, &pending, &answer);
     }
 
+    /// The store has no answer to it.
+    pub(crate) fn claim_failed(&mut self, memory: &mut Memory, now: Instant, pending: &Pending) {
+        self.no_longer_out(memory, pending);
+        self.undo(memory, now, pending);
+        let claim = pending.as_claim();
+        let lost = self.is_lost();
+        let alone = if lost { self.claim_alone(memory, now, &claim) } else { self.claim_apart(memory, now, &claim) };
+        self.answers.push((pending.id, alone));
+    }
+
+    /// The places it asked for are not asked for any more.
+    fn no_longer_out(&mut self, memory: &Memory, pending: &Pending) {
+        for n in pending.group() {
+            let member = pending.members[*n];
+            if member.part != Part::Learned {
+                let known = self.mirror.known(memory, member.scope);
+                known.out = known.out.saturating_sub(pending.cost);
+            }
+        }
+    }
+
     /// The last of its scopes let it start.
     fn granted(&mut self, memory: &mut Memory, pending: &Pending, answer: &Answer) {
         let start = self.keep_start(pending.start, pending.starts.clone());
-        let Pending { cost, trials, late_by, .. } = *pending;
+        let Pending { cost, trials, .. } = *pending;
+        let late_by = pending.end.map(|end| end.since(pending.start));
         let grant = Grant { start, late_by, cost, trials, from: Origin::Shared };
         self.answers.push((pending.id, Ok(grant)));
         for (at, late) in &answer.ahead {
@@ -270,7 +292,7 @@ impl Redis {
         let limits = memory.cell(scope).limits();
         let more = answer.more.unwrap_or(0);
         let because = match answer.why.as_deref() {
-            Some("i") => Because::Interval(limits.interval),
+            Some("i") => Because::Interval(if more > 0 { span(more) } else { limits.interval }),
             Some("w") => match usize::try_from(more).ok().and_then(|n| limits.windows.get(n)) {
                 Some(window) => Because::Window(*window),
                 None => Because::Order,
@@ -304,6 +326,16 @@ impl Redis {
         }
         memory.pin(&Route::from(claim.members.to_vec()));
         Ok(grant)
+    }
+
+    /// A claim without the store while the store is there, because it cannot use a record.
+    fn claim_apart(&mut self, memory: &mut Memory, now: Instant, claim: &Claim<'_>) -> Result<Grant, Wait> {
+        if self.settings.on_failure == OnFailure::Share {
+            memory.set_share(self.share);
+        }
+        let answer = self.claim_alone(memory, now, claim);
+        memory.set_share(Share::WHOLE);
+        answer
     }
 
     /// A claim that does not start: what it has of its scopes is given back.

@@ -145,14 +145,7 @@ pub(crate) async fn masters(connection: &Connection, place: &Place) -> RedisResu
 
 /// Warns where the server may drop records that still matter.
 pub(crate) async fn check_eviction(connection: &Connection, place: &Place) {
-    let Connection::One(_) = connection else {
-        // Each node has its own; the first that is asked answers for all.
-        return check_policy(connection, place).await;
-    };
-    check_policy(connection, place).await;
-}
-
-async fn check_policy(connection: &Connection, place: &Place) {
+    // Each node of a cluster has its own; the first that is asked answers for all.
     let policy = match connection.ask::<Vec<String>>(cmd("CONFIG").arg("GET").arg("maxmemory-policy")).await {
         Ok(answer) => answer.into_iter().nth(1),
         Err(_) => match connection.ask::<String>(cmd("INFO").arg("memory")).await {
@@ -177,6 +170,35 @@ async fn check_policy(connection: &Connection, place: &Place) {
         );
     }
 }
+
+/// Why a call has no answer.
+#[derive(Clone, Debug)]
+pub(crate) enum Failure {
+    /// The store is out of reach, or answers nobody.
+    Lost(String),
+    /// The store answered this call with an error: others have nothing to do with it.
+    Refused(String),
+}
+
+impl Failure {
+    pub(crate) fn of(error: &RedisError) -> Self {
+        let said = words(error);
+        let answered = match error.kind() {
+            ErrorKind::Server(kind) => !matches!(
+                kind,
+                ServerErrorKind::BusyLoading
+                    | ServerErrorKind::ReadOnly
+                    | ServerErrorKind::MasterDown
+                    | ServerErrorKind::ClusterDown
+            ),
+            ErrorKind::Extension => !error.code().is_some_and(|code| REFUSE_ALL.contains(&code)),
+            ErrorKind::UnexpectedReturnType => true,
+            _ => false,
+        };
+        // Servers of old wrap what a script ran into.
+        let wrapped = REFUSE_ALL.iter().any(|code| said.contains(&format!("-{code} ")));
+        if answered && !wrapped { Self::Refused(said) } else { Self::Lost(said) }
+    }}
 
 /// An error in a few words.
 pub(crate) fn words(error: &RedisError) -> String {
@@ -223,5 +245,8 @@ pub(crate) fn explain(place: &Place, error: &RedisError) -> StoreError {
     }
 }
 
+/// Codes of errors that every call would be answered with.
+const REFUSE_ALL: [&str; 9] =
+    ["LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "NOAUTH", "BUSY", "OOM", "MISCONF", "NOREPLICAS"];
 /// A slot that moved is followed, and once more.
 const CLUSTER_RETRIES: u32 = 2;

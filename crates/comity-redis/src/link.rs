@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError, mpsc as std_mpsc};
 
 use comity_core::time::Instant;
@@ -10,7 +11,7 @@ use futures_util::StreamExt;
 use tokio::sync::{mpsc, watch};
 
 use crate::clock::Clock;
-use crate::connect::{self, Connection, PACE_SCRIPT, PULSE_SCRIPT, evaluate};
+use crate::connect::{self, Connection, Failure, PACE_SCRIPT, PULSE_SCRIPT, evaluate};
 use crate::keys::Keys;
 use crate::members::{Member, NoSign, Sign};
 use crate::script::pack;
@@ -21,6 +22,9 @@ pub(crate) struct Link {
     jobs: mpsc::UnboundedSender<Job>,
     mail: Arc<Mail>,
     ended: std_mpsc::Receiver<()>,
+    thread: std::thread::ThreadId,
+    /// The process whose thread it is: another that was forked off has none.
+    process: u32,
 }
 
 /// What the connection needs to know.
@@ -39,7 +43,7 @@ pub(crate) struct Terms {
 #[derive(Debug)]
 pub(crate) enum Arrived {
     /// A call's answer, and when it was sent and came.
-    Answer { id: u64, sent: Instant, came: Instant, result: Result<Vec<u8>, String> },
+    Answer { id: u64, sent: Instant, came: Instant, result: Result<Vec<u8>, Failure> },
     /// The store is within reach again.
     Up,
     /// It is not.
@@ -72,21 +76,31 @@ impl Link {
         let mail = Arc::new(Mail::default());
         let (place, for_thread) = (terms.place.clone(), Arc::clone(&mail));
         let run = move || {
-            let built = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            match built {
-                Ok(runtime) => runtime.block_on(tokio::task::LocalSet::new().run_until(async {
-                    Keeper { terms, member, mail: for_thread }.run(inbox, &ready).await;
-                })),
-                Err(error) => drop(ready.send(Err(StoreError::OutOfReach(error.to_string())))),
+            let mail = Arc::clone(&for_thread);
+            let keep = || {
+                let built = tokio::runtime::Builder::new_current_thread().enable_all().build();
+                match built {
+                    Ok(runtime) => runtime.block_on(tokio::task::LocalSet::new().run_until(async {
+                        Keeper { terms, member, mail: for_thread }.run(inbox, &ready).await;
+                    })),
+                    Err(error) => drop(ready.send(Err(StoreError::OutOfReach(error.to_string())))),
+                }
+            };
+            // Whoever is told of an arrival, or subscribes to its traces, runs on this thread and may panic.
+            if catch_unwind(AssertUnwindSafe(keep)).is_err() {
+                let _ = catch_unwind(AssertUnwindSafe(|| mail.put(Arrived::Down(ENDED.to_owned()))));
             }
             let _ = ending.send(());
         };
-        std::thread::Builder::new()
+        let thread = std::thread::Builder::new()
             .name("comity-redis".to_owned())
             .spawn(run)
             .map_err(|error| StoreError::OutOfReach(format!("no thread for the store's connection: {error}")))?;
         match opened.recv_timeout(PATIENCE * 2) {
-            Ok(Ok(sign)) => Ok((Self { jobs, mail, ended }, sign)),
+            Ok(Ok(sign)) => {
+                let (thread, process) = (thread.thread().id(), std::process::id());
+                Ok((Self { jobs, mail, ended, thread, process }, sign))
+            }
             Ok(Err(error)) => Err(error),
             Err(_) => Err(StoreError::OutOfReach(format!("{} does not answer", place.address()))),
         }
@@ -94,12 +108,27 @@ impl Link {
 
     /// Sends a call; its answer arrives under this number.
     pub(crate) fn call(&self, id: u64, sent: Instant, keys: Vec<String>, call: Vec<u8>) {
-        // Where the thread is gone, so is the store: its end has been told.
-        drop(self.jobs.send(Job::Call { id, sent, keys, call }));
+        if self.jobs.send(Job::Call { id, sent, keys, call }).is_err() {
+            // Without a word to anybody: whoever calls is there.
+            let result = Err(Failure::Lost(ENDED.to_owned()));
+            lock(&self.mail.letters).push_back(Arrived::Answer { id, sent, came: sent, result });
+        }
+    }
+
+    /// Why nothing can come by this connection any more.
+    pub(crate) fn gone(&self) -> Option<&'static str> {
+        if self.process != std::process::id() {
+            return Some(FORKED);
+        }
+        self.jobs.is_closed().then_some(ENDED)
     }
 
     /// The oldest of what came.
     pub(crate) fn next(&self) -> Option<Arrived> {
+        if self.process != std::process::id() {
+            // Whoever held the lock when this process was forked off is not here to give it back.
+            return None;
+        }
         lock(&self.mail.letters).pop_front()
     }
 
@@ -108,9 +137,12 @@ impl Link {
         *lock(&self.mail.wake) = Some(wake);
     }
 
-    /// Sends the last calls, leaves, and waits no longer than this for it.
+    /// Sends the last calls, leaves, and waits no longer than this for it; not at all on the thread that sends them.
     pub(crate) fn close(&self, last: Vec<(Vec<String>, Vec<u8>)>, longest: Duration) {
-        if self.jobs.send(Job::Close(last)).is_ok() {
+        if self.process != std::process::id() {
+            return;
+        }
+        if self.jobs.send(Job::Close(last)).is_ok() && std::thread::current().id() != self.thread {
             let _ = self.ended.recv_timeout(longest);
         }
     }
@@ -151,14 +183,18 @@ impl Keeper {
                 return;
             }
         };
+        let mut pause = FIRST_PAUSE;
         loop {
+            let began = self.terms.clock.now();
             let why = match self.serve(&connection, &mut inbox).await {
                 Ended::Closed(last) => return self.leave(&connection, last).await,
                 Ended::Lost(why) => why,
             };
             drop(connection);
+            if self.terms.clock.now().since(began) >= WELL {
+                pause = FIRST_PAUSE;
+            }
             self.mail.put(Arrived::Down(why));
-            let mut pause = FIRST_PAUSE;
             connection = loop {
                 // Nothing waits in line for the store's return: calls fail at once.
                 let rest = tokio::time::sleep(pause);
@@ -180,14 +216,12 @@ impl Keeper {
                     tokio::select! {
                         joined = &mut joining => break joined,
                         job = inbox.recv() => match job {
-                            Some(Job::Call { id, sent, .. }) => {
-                                let result = Err("out of reach".to_owned());
-                                self.mail.put(Arrived::Answer { id, sent, came: self.terms.clock.now(), result });
-                            }
+                            Some(Job::Call { id, sent, .. }) => self.fail(id, sent, "out of reach"),
                             Some(Job::Close(_)) | None => return,
                         },
                     }
                 };
+                pause = (pause * 2).min(LONGEST_PAUSE);
                 match joined {
                     Ok((connection, sign)) => {
                         let now = self.terms.clock.now();
@@ -197,13 +231,12 @@ impl Keeper {
                     }
                     Err(error) => tracing::debug!("the shared pace is still out of reach: {error}"),
                 }
-                pause = (pause * 2).min(LONGEST_PAUSE);
             };
         }
     }
 
     fn fail(&self, id: u64, sent: Instant, why: &str) {
-        self.mail.put(Arrived::Answer { id, sent, came: self.terms.clock.now(), result: Err(why.to_owned()) });
+        self.mail.put(Arrived::Answer { id, sent, came: self.terms.clock.now(), result: Err(Failure::Lost(why.to_owned())) });
     }
 
     /// Connects and joins the members.
@@ -288,10 +321,10 @@ impl Keeper {
             let evaluated = evaluate(&connection, &PACE_SCRIPT, &keys, &call);
             let result = match within(deadline, evaluated).await {
                 Some(Ok(bytes)) => Ok(bytes),
-                Some(Err(error)) => Err(connect::words(&error)),
-                None => Err(format!("no answer within {deadline:?}")),
+                Some(Err(error)) => Err(Failure::of(&error)),
+                None => Err(Failure::Lost(format!("no answer within {deadline:?}"))),
             };
-            if let Err(why) = &result {
+            if let Err(Failure::Lost(why)) = &result {
                 lost.send_if_modified(|known| {
                     let first = known.is_none();
                     known.get_or_insert_with(|| why.clone());
@@ -390,11 +423,15 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 /// How long the first connection may take.
 const PATIENCE: Duration = Duration::from_secs(3);
+const ENDED: &str = "the thread of its connection has ended";
+const FORKED: &str = "this process was forked off another, whose connection it is";
 /// Between two signs of life.
 const BEAT: Duration = Duration::from_secs(1);
 /// The pauses between two attempts to find a lost store.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// A store that was there for so long is looked for at once when it is lost again.
+const WELL: Duration = Duration::from_secs(10);
 /// A connection takes several round trips.
 const LEAST_CONNECT: Duration = Duration::from_millis(400);
 /// Turns that other tasks get to hand over an answer that has come.

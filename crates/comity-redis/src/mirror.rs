@@ -11,7 +11,7 @@ use comity_store::{Memory, ScopeKind};
 
 use crate::keys::Keys;
 use crate::script::{Aged, Floor, Memory as Remembered, Record, Scope};
-use crate::state::{State, instant, kind, micros, to_text, wait_micros};
+use crate::state::{State, instant, kind, micros, span, to_text, wait_micros};
 
 /// The records this process has to do with.
 pub(crate) struct Mirror {
@@ -46,8 +46,13 @@ pub(crate) struct Known {
     /// The version of what was learned, as it will be once every call is answered; the one it was last begun anew from.
     pub(crate) version: Option<String>,
     pub(crate) rebased: Option<String>,
-    /// It changed while the store was out of reach.
+    /// It changed while the store was out of reach; and what of it the record must not be taken for.
     pub(crate) touched: bool,
+    pub(crate) declared: bool,
+    pub(crate) forgotten: bool,
+    /// Until when it is not asked for, because the store cannot read it; whether that was said.
+    pub(crate) apart: Instant,
+    warned: bool,
     pub(crate) clock: StoreClock,
 }
 
@@ -155,6 +160,10 @@ impl Mirror {
                 version: None,
                 rebased: None,
                 touched: false,
+                declared: false,
+                forgotten: false,
+                apart: Instant::ZERO,
+                warned: false,
                 clock: self.clock,
             };
             if let Some(old) = self.known.insert(scope, known)
@@ -243,7 +252,8 @@ impl Mirror {
         let mut snapshot = state.snapshot(Some(&limits.policy)).shifted(|at| clock.local(at));
         snapshot.in_flight = known.own.saturating_add(known.others);
         snapshot.windows = match &record.log {
-            Some(log) => Windows::kept(log.iter().map(|(at, count)| (clock.local(instant(*at)), *count))),
+            Some(log) => Windows::kept(log.iter().map(|(at, count)| (clock.local(instant(*at)), *count)))
+                .reaching(state.wc.unwrap_or(0), span(state.wl.unwrap_or(0))),
             None if limits.windows.is_empty() => Windows::default(),
             None => cell.snapshot().windows,
         };
@@ -252,8 +262,18 @@ impl Mirror {
         known.seen = true;
         known.epoch = epoch;
         known.touched = false;
+        known.warned = false;
         known.raw = state;
         Some(())
+    }
+
+    /// The store cannot read this scope's record: it is not asked for until then, and told everything after it. True where
+    /// that was not so before.
+    pub(crate) fn set_apart(&mut self, memory: &Memory, scope: ScopeId, until: Instant) -> bool {
+        let epoch = self.epoch;
+        let known = self.known(memory, scope);
+        (known.apart, known.touched, known.epoch) = (until, false, epoch.wrapping_sub(1));
+        !core::mem::replace(&mut known.warned, true)
     }
 
     /// The places of a scope in the memory: this process's alone, while it is alone.

@@ -11,6 +11,9 @@
 --            q            advertised quota: li wi re he rs                   n            what was counted
 --            f            places in flight: member = {count, last sign of life}
 --            o om fr      members that wait, in order; those passed over once; when a place last came free
+--            mi mt        the greatest set interval that members lately asked with, until when it holds for all of them
+--            wc wl wt     how many starts back and how long the log reaches, for whom it does last so asked
+--            kt           when a member with this policy last started         r            starts reserved ahead: member = until
 --            fg lo hi mf  times forgotten, last made slower, interval and places at the last start
 --            x            when the record can no longer matter
 local call = cmsgpack.unpack(ARGV[1])
@@ -23,6 +26,7 @@ end
 
 local FAR = 9007199254740991
 local HOUR, KEPT = 3600000000, 2592000000000
+local LEAST_HOLD = 5000000
 local DENSE = 10000
 local floor, max, min = math.floor, math.max, math.min
 local scopes, dirty, logs = {}, {}, {}
@@ -35,9 +39,22 @@ local function later(S, field, at)
   if at and (not S[field] or S[field] < at) then S[field] = at return true end
 end
 
+-- How long a member's set interval holds for the others after it asked.
+local function hold(interval) return max(3 * interval, LEAST_HOLD) end
+
+-- The set interval that holds for everybody: a faster one would start in every gap that a slower waits for.
+local function strictest(S) return (S.mt or 0) > clock and S.mi or 0 end
+
+-- What another kind of policy learned is not this one's to use or to change, while there is somebody who has that policy.
+local function foreign(S, a)
+  if not S.k or not a.k or S.k == a.k or clock - (S.kt or S.l or 0) >= HOUR then return false end
+  if S.k == 'p' then return (S.p or 0) > floor(max(0, clock - (S.d or 0)) / 100000) end
+  return S.b ~= nil
+end
+
 -- Instants of a clock that has since gone back: the last start cannot lie so far ahead, and all else moves with it.
 local function moved(S, by)
-  for _, field in ipairs({'v', 'w', 'l', 'pu', 'd', 'ts', 'tl', 'fr', 'x'}) do
+  for _, field in ipairs({'v', 'w', 'l', 'pu', 'd', 'ts', 'tl', 'fr', 'x', 'mt', 'wt', 'kt'}) do
     if S[field] then S[field] = S[field] - by end
   end
   if S.q then S.q.he, S.q.rs = S.q.he - by, S.q.rs - by end
@@ -48,6 +65,8 @@ local function live(S)
   if S.pu and S.pu > clock + (S.pw or 0) then S.pu = clock + (S.pw or 0) end
   if S.q and S.q.he > clock then S.q.he, S.q.rs = clock, clock + S.q.rs - S.q.he end
   if S.fr and S.fr > clock then S.fr = clock end
+  if S.mt then S.mt = min(S.mt, clock + hold(S.mi)) end
+  if S.wt and S.wt + S.wl < clock then S.wc, S.wl, S.wt = nil, nil, nil end
   local others = 0
   for id, place in pairs(S.f or {}) do
     if place[2] > clock then place[2] = clock end
@@ -76,10 +95,17 @@ local function raise(n, S, a)
   end
   local all = a.hv
   if all then
-    if all.b and (S.k ~= all.k or not S.b or all.i > (S.i or 0)) then S.k, S.b, S.i, S.bv = all.k, all.b, all.i, all.bv end
-    if all.p and (S.k ~= all.k or all.p > (S.p or 0)) then S.k, S.p, S.d, S.s = all.k, all.p, on(all.d), all.s end
+    local other = foreign(S, a)
+    if all.b and not other and (S.k ~= all.k or not S.b or all.i > (S.i or 0)) then S.k, S.b, S.i, S.bv = all.k, all.b, all.i, all.bv end
+    if all.p and not other and (S.k ~= all.k or all.p > (S.p or 0)) then S.k, S.p, S.d, S.s = all.k, all.p, on(all.d), all.s end
     if (all.c or 0) > (S.c or 0) then S.c = all.c end
-    if all.q and not S.q then S.q = all.q S.q.he, S.q.rs = on(all.q.he), on(all.q.rs) end
+    if all.q then
+      local mine = all.q
+      mine.he, mine.rs = on(mine.he), on(mine.rs)
+      local grain = S.q and min(1500000, floor(max(S.q.wi or 0, mine.wi or 0) / 2))
+      if S.q and math.abs(S.q.rs - mine.rs) <= grain then S.q.re = min(S.q.re, mine.re)
+      elseif not S.q or mine.he > S.q.he then S.q = mine end
+    end
     if all.log and a.lk and redis.call('LLEN', KEYS[a.lk]) < #all.log then
       redis.call('DEL', KEYS[a.lk])
       for _, at in ipairs(all.log) do redis.call('RPUSH', KEYS[a.lk], string.format('%.0f', min(at + by, clock))) end
@@ -121,7 +147,8 @@ local function save(n, S, a)
   local till = clock
   local function lasts(at) if at > till then till = at end end
   local function recovers(at, interval) lasts(at + interval + credit(interval)) end
-  if S.v then recovers(S.v, a.i or 0) end
+  if (S.mt or 0) <= clock then S.mi, S.mt = nil, nil else lasts(S.mt) end
+  if S.v then recovers(S.v, max(a.i or 0, S.mi or 0)) end
   if S.w then recovers(S.w, max(S.i or 0, a.fi or 0, (S.s or 0) * 1000, S.c or 0)) end
   if S.pu then lasts(S.pu) end
   if S.b or S.c or (S.pr or 0) > 0 or (S.pn or 0) > 0 then lasts(max(S.l or clock, S.pu or 0) + KEPT) end
@@ -129,6 +156,9 @@ local function save(n, S, a)
   if S.q then lasts(S.q.rs + (S.q.wi or 0)) end
   if S.n then lasts((S.n.at or clock) + HOUR) end
   for _, window in ipairs(a.win or {}) do till = max(till, (S.l or clock) + window[2]) end
+  if S.wl then lasts((S.l or clock) + S.wl) end
+  for id, ends in pairs(S.r or {}) do if ends <= clock then S.r[id] = nil end end
+  if S.r and next(S.r) == nil then S.r = nil end
   local count, places = 0, S.f
   for id, place in pairs(S.f) do
     if place[1] == 0 then S.f[id] = nil else count, till = count + 1, max(till, place[2] + lease) end
@@ -152,6 +182,14 @@ local function wake(n, S, most)
   end
 end
 
+-- Whoever has starts reserved ahead must not use them in a pause.
+local function tell_paused(n, S)
+  for id, ends in pairs(S.r or {}) do
+    if id ~= me and ends > clock then redis.pcall('PUBLISH', call.wake .. id, 'paused ' .. KEYS[n]) end
+  end
+  S.r = nil
+end
+
 -- The windows' log: a list beside the record, one entry a start.
 local function nth_last(n, a, nth)
   local log = logs[n]
@@ -166,13 +204,16 @@ local function nth_last(n, a, nth)
   return log.seen[nth]
 end
 
-local function log_start(n, a, at, cost)
+local function log_start(n, S, a, at, cost)
   local last = nth_last(n, a, 1)
   if last and last > at then at = last end
-  local most = 0
-  for _, window in ipairs(a.win) do most = max(most, window[1]) end
-  for _ = 1, min(cost, most) do table.insert(logs[n].ahead, at) end
-  logs[n].most = most
+  local most, longest = 0, 0
+  for _, window in ipairs(a.win) do most, longest = max(most, window[1]), max(longest, window[2]) end
+  -- Others' windows may reach further back.
+  if most >= (S.wc or 0) or longest >= (S.wl or 0) then S.wt = at end
+  S.wc, S.wl = max(most, S.wc or 0), max(longest, S.wl or 0)
+  for _ = 1, min(cost, S.wc) do table.insert(logs[n].ahead, at) end
+  logs[n].most = S.wc
 end
 
 local function save_log(n, a)
@@ -191,10 +232,10 @@ local function learned(S, a, at)
   return S.i or a.fi or 0
 end
 
-local function quota_earliest(S, at)
+local function quota_earliest(S, at, cost)
   local q = S.q
   if at >= q.rs then return 0 end
-  if q.re == 0 then return q.rs end
+  if q.re < max(min(cost, q.li or cost), 1) then return q.rs end
   local since = max(S.l or 0, q.he)
   local left = max(0, q.rs - since)
   local spread
@@ -217,6 +258,8 @@ local function check(n, S, a, at, cost)
   end
   if a.part ~= 'l' then
     if a.i and a.i > 0 then bind(S.v and S.v + a.i - a.i * (a.bu - 1) or 0, 'i') end
+    local slowest = strictest(S)
+    if slowest > (a.i or 0) and S.v then bind(S.v + slowest, 'i', slowest) end
     if a.win then
       local free, which
       for w, window in ipairs(a.win) do
@@ -233,7 +276,7 @@ local function check(n, S, a, at, cost)
   if (S.c or 0) > 0 and S.w then bind(S.w + S.c, 'c', S.c) end
   if S.pu then bind(S.pu, 'z') end
   if S.pr == 2 then bind(FAR, 'a') end
-  if S.q then bind(quota_earliest(S, at), 'q', S.q.re) end
+  if S.q then bind(quota_earliest(S, at, cost), 'q', S.q.re) end
   return till, why, more, since
 end
 
@@ -246,7 +289,7 @@ local function turn(S, a, since)
     ahead = ahead + 1
   end
   if ahead == 0 then return 0 end
-  local pace = max(a.i or 0, learned(S, a, clock), S.c or 0)
+  local pace = max(a.i or 0, strictest(S), learned(S, a, clock), S.c or 0)
   local step = pace > 0 and min(max(floor(pace / 4), 5000), 25000) or 25000
   return max(since, S.fr or 0) + ahead * step
 end
@@ -299,18 +342,19 @@ local function charge(n, S, a, at, cost, asked, due)
       local back = space(S, 'v', at, due, a.i, cost)
       late = max(0, usable_late(a.i) - back)
     end
-    if a.win then log_start(n, a, at, cost) end
+    if a.win then log_start(n, S, a, at, cost) end
     a.mine = a.mine + cost
     S.f[me] = {a.mine, clock}
   end
   local back = space(S, 'w', at, due, max(learned(S, a, at), S.c or 0), cost)
-  if a.k == 'p' then
+  if a.k == 'p' and not foreign(S, a) then
     if S.k ~= 'p' then S.k, S.p, S.d, S.b, S.i, S.bv = 'p', 0, 0, nil, nil, nil end
     local booked = min(max(asked, S.l or 0), at)
     drain(S, booked)
     S.s = min(20 * (1 + floor(S.p / 10)), 1200)
     S.p = min(S.p + 1, 590)
   end
+  if a.k and S.k == a.k then S.kt = max(S.kt or 0, at) end
   local pace = max(learned(S, a, at), S.c or 0)
   if pace > 0 then
     local usable = max(0, usable_late(pace) - back)
@@ -385,6 +429,14 @@ function ops.claim(born)
   end
   unsaved = answer.lost or answer.age
   if unsaved then return end
+  for n, a in ipairs(call.sc) do
+    local S = scopes[n]
+    local interval = a.part ~= 'l' and a.i or 0
+    -- Written when a quarter of its time is over, not with each look.
+    if interval > strictest(S) or interval > 0 and interval == S.mi and S.mt < clock + hold(interval) * 3 / 4 then
+      S.mi, S.mt, dirty[n] = interval, clock + hold(interval), true
+    end
+  end
   local start, due = clock, clock - call.due
   local till, who, why, more = ask(clock, not call.later)
   if why and call.later and till - clock <= call.later and not select(3, ask(till, false)) then
@@ -410,6 +462,10 @@ function ops.claim(born)
     if at > clock + call.far or select(3, ask(at, false)) then break end
     local _, late = charge_all(at, clock, at)
     table.insert(answer.ahead, {at, late or -1})
+    for _, S in ipairs(scopes) do
+      S.r = S.r or {}
+      S.r[me] = at + max(late or 0, 50000)
+    end
   end
   for n, a in ipairs(call.sc) do save_log(n, a) end
 end
@@ -428,6 +484,30 @@ function ops.release()
       wake(n, S, 64)
     else
       wake(n, S, 2)
+    end
+  end
+end
+
+-- A start leaves later than it was to: where nobody started since, the next is as far from it as was promised.
+function ops.moved()
+  local cost = call.cost
+  for n, a in ipairs(call.sc) do
+    local S = load(n, a)
+    own_places(n, S, a)
+    if S.l == a.tr then
+      local to = a.tr + call.by
+      local function move(field, interval)
+        if S[field] then S[field] = max(S[field] + call.by, to + interval * (cost - 1)) end
+      end
+      S.l = to
+      if a.part ~= 'l' then
+        if a.i then move('v', a.i) end
+        for nth = 1, a.win and min(cost, redis.call('LLEN', KEYS[a.lk])) or 0 do
+          redis.call('LSET', KEYS[a.lk], -nth, string.format('%.0f', max(to, nth_last(n, a, nth))))
+        end
+      end
+      move('w', max(learned(S, a, to), S.c or 0))
+      dirty[n] = true
     end
   end
 end
@@ -477,6 +557,7 @@ function ops.report()
       if wait then
         if (S.pu or 0) <= clock then S.pw = 0 end
         S.pu, S.pr, S.pw = max(S.pu or 0, clock + wait), 1, max(S.pw or 0, wait)
+        tell_paused(n, S)
       end
     elseif a.served and a.started >= (S.pu or 0) then
       S.pr, S.pn = 0, 0
@@ -489,17 +570,17 @@ function ops.report()
       if a.n.st then S.n.st, S.n.wa, S.n.at = a.n.st, a.n.wa, clock end
     end
     if a.q then hear(S, a) end
-    if a.un then
+    if a.un and not foreign(S, a) then
       if S.k ~= 'p' then S.k, S.p, S.d, S.s, S.b, S.i, S.bv = 'p', 0, 0, 0, nil, nil, nil end
       drain(S, clock)
       S.p = min(S.p + a.un, 590)
     end
     local faster = false
-    if a.nb then
+    if a.nb and not foreign(S, a) then
       if S.bv == a.nb.was then
         faster = a.nb.i < (S.i or a.fi or 0)
         S.k, S.b, S.i, S.bv = a.k, a.nb.b, a.nb.i, a.nb.v
-        S.p, S.d, S.s = nil, nil, nil
+        S.p, S.d, S.s, S.kt = nil, nil, nil, clock
       else
         table.insert(answer.stale, n - 1)
       end
@@ -524,12 +605,18 @@ end
 
 function ops.forget()
   for n, a in ipairs(call.sc) do
+    local remembered = a.fl
     a.fl = nil
     local S = load(n, a)
     for _, field in ipairs({'k', 'i', 'b', 'bv', 'p', 'd', 's', 'pu', 'pr', 'pn', 'pw', 'ti', 'ts', 'tl', 'q', 'n', 'lo'}) do
       S[field] = nil
     end
     S.fg, S.fr = (S.fg or 0) + 1, clock
+    -- It was forgotten while the store was out of reach: what was learned since is not.
+    if a.hv then
+      a.fl, a.fg = remembered, S.fg
+      raise(n, S, a)
+    end
     dirty[n] = true
     wake(n, S, 64)
   end

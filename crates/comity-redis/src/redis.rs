@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use comity_core::limits::all::{self, Begin, Cells, Claim, Effects, Grant, Origin};
-use comity_core::limits::{Member, Part, ScopeId, Wait};
+use comity_core::limits::{Member, ScopeId, Share, Wait};
 use comity_core::time::Instant;
 use comity_store::{
     Alone, Asked, Claimed, Lesson, Listing, Memory, News, OnFailure, ReadClock, Readable, Shared, Standing, StoreError,
@@ -54,6 +54,8 @@ pub struct Redis {
     pub(crate) settings: Settings,
     pub(crate) cluster: bool,
     pub(crate) alone: Alone,
+    /// This process's part of every limit, where the store does not decide.
+    pub(crate) share: Share,
     pub(crate) mirror: Mirror,
     pub(crate) generation: Option<String>,
     pub(crate) born: Option<i64>,
@@ -86,8 +88,8 @@ pub(crate) struct Came {
 pub(crate) enum UnderWay {
     Claim(Box<Pending>),
     Report(Box<Report>),
-    /// Places, declarations: the scopes whose records come back.
-    Other(Vec<ScopeId>),
+    /// Places, declarations: what was done, and the scopes whose records come back.
+    Other { op: &'static str, scopes: Vec<ScopeId> },
 }
 
 /// Somebody waits for what only others can bring.
@@ -158,11 +160,14 @@ impl Redis {
         let now = clock.now();
         let store_clock = if given_times { StoreClock::Given } else { StoreClock::measured(sign.clock, asked, now) };
         let mut alone = Alone::new(settings.on_failure, u32::try_from(random() & 0xffff).unwrap_or(0));
+        let mut share = Share::WHOLE;
         if let Some(members) = core::num::NonZeroU32::new(sign.members) {
             alone.heard(members, sign.rank, store_clock.phase());
+            share = Share::of_members(members, sign.rank, store_clock.phase());
         }
         Ok(Self {
             link,
+            share,
             mirror: Mirror::new(keys.clone(), place.global.clone(), store_clock),
             place,
             keys,
@@ -195,6 +200,15 @@ impl Redis {
         self.alone.since().is_some()
     }
 
+    /// Where nothing can come from the store any more, it is lost.
+    pub(crate) fn check_link(&mut self, memory: &mut Memory, now: Instant) {
+        if !self.is_lost()
+            && let Some(why) = self.link.gone()
+        {
+            self.lose(memory, now, why);
+        }
+    }
+
     /// The number of the next call.
     pub(crate) fn next_call(&mut self) -> u64 {
         self.calls += 1;
@@ -218,72 +232,56 @@ impl Shared for Redis {
 
     fn begin(&mut self, memory: &mut Memory, now: Instant, members: &[Member], grant: &mut Grant) -> Begin {
         if grant.from != Origin::Shared {
-            return all::begin(memory, now, members, grant);
+            let before = grant.start;
+            let begin = all::begin(memory, now, members, grant);
+            self.restart(before, grant);
+            return begin;
         }
         // Nobody knows here who started since: what is late is given up.
         let paused = members.iter().any(|member| memory.cell(member.scope).paused_until() > now);
-        if paused || grant.is_too_late(now) { Begin::TooLate } else { Begin::Go }
+        if paused || grant.is_too_late(now) {
+            return Begin::TooLate;
+        }
+        if grant.is_late(now) {
+            self.tell_late(memory, now, members, grant);
+        }
+        Begin::Go
     }
 
     fn learn(&mut self, memory: &mut Memory, now: Instant, members: &[Member], lesson: &Lesson<'_>) -> Effects {
+        self.check_link(memory, now);
         self.teach(memory, now, members, lesson)
     }
 
     fn release(&mut self, memory: &mut Memory, now: Instant, members: &[Member], grant: &Grant) -> Effects {
+        self.check_link(memory, now);
         self.give_back(memory, now, members, grant)
     }
 
     fn declare(&mut self, memory: &mut Memory, now: Instant, scope: ScopeId, crawl_delay: Duration) {
+        self.check_link(memory, now);
         memory.cell_mut(scope).set_crawl_delay(crawl_delay);
-        let known = self.mirror.known(memory, scope);
-        let Some(key) = known.key.clone() else { return };
-        let delay = crate::state::wait_micros(crawl_delay);
-        if self.alone.since().is_some() {
-            known.touched = true;
-            return;
-        }
-        if known.raw.c.unwrap_or(0) == delay {
-            return;
-        }
-        known.raw.c = Some(delay).filter(|delay| *delay > 0);
-        let argument = self.mirror.argument(memory, now, Member { scope, part: Part::Learned });
-        let argument = Scope { c: Some(delay), ..argument };
-        let id = self.next_call();
-        self.mirror.known(memory, scope).mutated = id;
-        let (keys, call) = self.call("declare", now, vec![argument], vec![key]);
-        self.send(id, now, keys, &call, UnderWay::Other(vec![scope]));
+        self.tell_delay(memory, now, scope);
     }
 
     fn forget(&mut self, memory: &mut Memory, now: Instant, scopes: &[ScopeId]) {
+        self.check_link(memory, now);
         for scope in scopes {
             memory.cell_mut(*scope).forget();
         }
-        if self.is_lost() {
-            return;
-        }
-        for group in self.groups(memory, scopes.iter().copied()) {
-            let id = self.next_call();
-            let (mut arguments, mut keys, mut of) = (Vec::new(), Vec::new(), Vec::new());
-            for n in group {
-                arguments.push(self.mirror.argument(memory, now, Member { scope: scopes[n], part: Part::Learned }));
-                let known = self.mirror.known(memory, scopes[n]);
-                (known.mutated, known.version) = (id, None);
-                keys.extend(known.key.clone());
-                of.push(scopes[n]);
-            }
-            let (keys, call) = self.call("forget", now, arguments, keys);
-            self.send(id, now, keys, &call, UnderWay::Other(of));
-        }
+        self.tell_forgotten(memory, now, scopes);
     }
 
     fn news(&mut self, memory: &mut Memory, now: Instant) -> News {
         while let Some(arrived) = self.link.next() {
             self.arrived(memory, now, arrived);
         }
+        self.check_link(memory, now);
         self.renew(memory, now);
         self.void_reserved(memory, now);
         let look = self.look_again(now);
-        let renewal = (!self.starts.is_empty() || !self.untold.is_empty()).then_some(self.next_renewal);
+        let renews = !self.is_lost() && !self.given_times && !(self.starts.is_empty() && self.untold.is_empty());
+        let renewal = renews.then_some(self.next_renewal);
         let again = [look, renewal, self.reserve.next_end()].into_iter().flatten().min();
         News {
             answers: core::mem::take(&mut self.answers),

@@ -47,6 +47,9 @@ pub(crate) struct Call {
     /// Another slot let it start already: how much later it may.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) later: Option<i64>,
+    /// Of a start that was used late: by how much.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) by: Option<i64>,
     pub(crate) sc: Vec<Scope>,
 }
 
@@ -89,7 +92,7 @@ pub(crate) struct Scope {
     pub(crate) hv: Option<Memory>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) ag: Option<Aged>,
-    /// Of a release: when the trial started that ends with it.
+    /// Of a release: when the trial started that ends with it. Of a start that was used late: when it was to start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tr: Option<i64>,
     /// Of a release: this process leaves, and waits here no more.

@@ -35,6 +35,9 @@ pub(crate) struct State {
     pub(crate) lo: Option<LastLowered>,
     pub(crate) hi: Option<i64>,
     pub(crate) mf: Option<u32>,
+    /// How many starts back, and how long, the log reaches.
+    pub(crate) wc: Option<u32>,
+    pub(crate) wl: Option<i64>,
     pub(crate) x: i64,
 }
 

@@ -8,16 +8,22 @@ use comity_core::signal::{Inferred, Signal};
 use comity_core::time::Instant;
 use comity_store::{Lesson, Memory};
 
+use crate::connect::Failure;
 use crate::redis::{Came, Redis, UnderWay};
 use crate::script::{Answer, Learnt, Said, Scope, Taught};
 use crate::state::{Counted, FAR, to_text, wait_micros};
 
 /// A report that has no answer yet.
 pub(crate) struct Report {
-    members: Vec<Member>,
+    taught: Vec<(Member, Taught)>,
     fact: Fact,
-    started: Vec<i64>,
     tries: u8,
+}
+
+impl Report {
+    pub(crate) fn scopes(&self) -> Vec<ScopeId> {
+        self.taught.iter().map(|(member, _)| member.scope).collect()
+    }
 }
 
 impl Redis {
@@ -31,7 +37,7 @@ impl Redis {
         let Lesson { grant, signal, latency } = *lesson;
         let before: Vec<Snapshot> = members.iter().map(|member| memory.cell(member.scope).snapshot()).collect();
         let effects = all::learn(memory, now, members, grant, signal, latency);
-        let fact = Fact { started: grant.start, outcome: outcome(signal), latency };
+        let fact = Fact { started: grant.start, outcome: Outcome::of(signal), latency };
         let mut taught: Vec<(Member, Taught)> = Vec::new();
         let mut narrowest = true;
         for (member, before) in members.iter().zip(&before).filter(|(member, _)| member.part != Part::Bound) {
@@ -149,19 +155,18 @@ impl Redis {
     fn report(&mut self, memory: &Memory, now: Instant, taught: &[(Member, Taught)], fact: Fact, tries: u8) {
         for group in self.groups(memory, taught.iter().map(|(member, _)| member.scope)) {
             let id = self.next_call();
-            let (mut arguments, mut keys, mut members, mut started) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+            let (mut arguments, mut keys, mut told) = (Vec::new(), Vec::new(), Vec::new());
             for n in group {
                 let (member, lesson) = &taught[n];
                 let argument = self.mirror.argument(memory, now, *member);
                 let known = self.mirror.known(memory, member.scope);
                 (known.mutated, known.told) = (id, known.own);
                 keys.extend(known.key.clone());
-                members.push(*member);
-                started.push(lesson.started.unwrap_or(0));
+                told.push(taught[n].clone());
                 arguments.push(Scope { taught: Some(lesson.clone()), ..argument });
             }
             let (keys, call) = self.call("report", now, arguments, keys);
-            self.send(id, now, keys, &call, UnderWay::Report(Box::new(Report { members, fact, started, tries })));
+            self.send(id, now, keys, &call, UnderWay::Report(Box::new(Report { taught: told, fact, tries })));
         }
     }
 
@@ -171,23 +176,31 @@ impl Redis {
         now: Instant,
         came: Came,
         report: &Report,
-        answer: Result<Answer, String>,
+        answer: Result<Answer, Failure>,
     ) {
         let answer = match answer {
             Ok(answer) => answer,
-            Err(why) => {
-                for member in &report.members {
-                    self.mirror.known(memory, member.scope).touched = true;
-                }
+            Err(Failure::Lost(why)) => {
+                self.touched(memory, "report", &report.scopes());
                 return self.lose(memory, now, &why);
             }
+            Err(Failure::Refused(why)) => {
+                if let [taught] = &report.taught[..] {
+                    return self.refused(memory, now, taught.0.scope, &why);
+                }
+                // Which of them it is shows when each is taught alone.
+                for taught in report.taught.iter().filter(|(member, _)| memory.kind(member.scope).is_some()) {
+                    self.report(memory, now, core::slice::from_ref(taught), report.fact, report.tries);
+                }
+                return;
+            }
         };
-        let scopes: Vec<ScopeId> = report.members.iter().map(|member| member.scope).collect();
+        let scopes = report.scopes();
         if answer.stale.is_empty() {
             return self.restore(memory, came, &scopes, &answer);
         }
         let mut again = Vec::new();
-        for (n, (member, record)) in report.members.iter().zip(&answer.s).enumerate() {
+        for (n, ((member, lesson), record)) in report.taught.iter().zip(&answer.s).enumerate() {
             if memory.kind(member.scope).is_none() {
                 continue;
             }
@@ -211,7 +224,7 @@ impl Redis {
             cell.restore(&snapshot);
             if report.tries < MOST_TRIES {
                 let nb = Some(self.learnt(memory, member.scope, &learned));
-                again.push((*member, Taught { started: report.started.get(n).copied(), nb, ..Taught::default() }));
+                again.push((*member, Taught { started: lesson.started, nb, ..Taught::default() }));
             }
         }
         if !again.is_empty() {
@@ -223,19 +236,6 @@ impl Redis {
 /// On another clock; "never" and the origin stay what they are.
 fn guarded(learned: &Learned, shift: impl Fn(Instant) -> Instant) -> Learned {
     learned.shifted(|at| if at == Instant::ZERO || at == Instant::FAR { at } else { shift(at) })
-}
-
-/// How an exchange went, as a policy sees it.
-fn outcome(signal: &Signal) -> Outcome {
-    if let Some(refusal) = &signal.authoritative.refusal {
-        return Outcome::Refused { advised: refusal.wait.is_some() };
-    }
-    match signal.inferred {
-        Inferred::Healthy => Outcome::Served,
-        Inferred::Neutral => Outcome::Neutral,
-        Inferred::ServerError => Outcome::ServerError,
-        Inferred::NoAnswer(_) => Outcome::NoAnswer,
-    }
 }
 
 /// How often a lesson is told again because others taught meanwhile; the next one teaches as well.

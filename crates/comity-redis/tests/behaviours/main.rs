@@ -1,7 +1,9 @@
 //! The shared store on real servers, which each test starts for itself on free ports of the loopback interface.
 
+mod alone;
 mod cluster;
 mod conformance;
+mod differing;
 mod doors;
 mod expiry;
 mod failing;

@@ -3,7 +3,7 @@
 use core::num::NonZeroU32;
 use std::time::Duration;
 
-use comity_core::limits::all::Origin;
+use comity_core::limits::all::{Begin, Origin};
 use comity_core::limits::{Because, Partial};
 use comity_core::signal::{Authoritative, Inferred, Refusal, Signal};
 use comity_store::{Readable, Shared};
@@ -195,6 +195,48 @@ fn t7_after_a_pause_one_request_of_all_members_tries() {
     one.settle(MS * 20);
     let second = other.ask("example.org").expect("another may try");
     assert_eq!(second.trials, 1, "the first proved nothing");
+}
+
+#[test]
+fn t7_a_pause_reaches_starts_that_others_reserved_ahead() {
+    let _quiet = crate::server::on_time();
+    let server = Server::start();
+    let settings = settings();
+    let join = || Member::join(&server.url(), &settings, rules(&[], every(20)));
+    let (mut one, mut other) = (join(), join());
+    one.settle(MS * 50);
+    let route = other.route("example.org");
+    let refused_of = other.ask("example.org").expect("free");
+    let end = real_now() + MS * 600;
+    let running = one.run("example.org", end, Duration::ZERO, 1000);
+    other.settle(MS * 300);
+    other.learn(&route, &refused_of, &refused(Some(MS * 5000)));
+    let paused = real_now();
+    other.settle(MS * 20);
+    let starts = running.join().expect("it ends");
+    assert!(starts.len() >= 8, "{}", starts.len());
+    let after: Vec<Duration> = starts.iter().filter(|s| s.at > paused + MS * 5).map(|s| s.at - paused).collect();
+    assert!(after.is_empty(), "starts after the pause was heard: {after:?}");
+}
+
+#[test]
+fn decision_2_a_start_that_is_used_late_keeps_the_whole_gap_to_the_next() {
+    let _quiet = crate::server::on_time();
+    let server = Server::start();
+    let settings = settings();
+    let join = || Member::join(&server.url(), &settings, rules(&[], every(500)));
+    let (mut one, other) = (join(), join());
+    let route = one.route("example.org");
+    let mut grant = one.ask("example.org").expect("free");
+    pause(MS * 40);
+    let now = one.now();
+    assert_eq!(one.redis.begin(&mut one.memory, now, route.members(), &mut grant), Begin::Go);
+    let used = real_now();
+    one.settle(MS * 20);
+    let next = other.run("example.org", used + MS * 1500, Duration::ZERO, 1).join().expect("it ends");
+    // A millisecond: the two processes' ideas of the store's clock differ.
+    assert!(next[0].at - used >= MS * 499, "{:?}", next[0].at - used);
+    assert!(next[0].at - used <= MS * 600, "{:?}", next[0].at - used);
 }
 
 #[test]
