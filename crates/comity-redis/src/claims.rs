@@ -44,6 +44,10 @@ impl Pending {
         Claim { members: &self.members, cost: self.cost, asked: self.asked, due: self.due }
     }
 
+    fn late_by(&self) -> Option<Duration> {
+        self.end.map(|end| end.since(self.start))
+    }
+
     fn usable(&mut self, start: Instant, late_by: Option<Duration>) {
         let end = late_by.map(|late_by| start.after(late_by));
         self.end = [self.end, end].into_iter().flatten().min();
@@ -271,7 +275,7 @@ impl Redis {
     fn granted(&mut self, memory: &mut Memory, pending: &Pending, answer: &Answer) {
         let start = self.keep_start(pending.start, pending.starts.clone());
         let Pending { cost, trials, .. } = *pending;
-        let late_by = pending.end.map(|end| end.since(pending.start));
+        let late_by = pending.late_by();
         let grant = Grant { start, late_by, cost, trials, from: Origin::Shared };
         self.answers.push((pending.id, Ok(grant)));
         for (at, late) in &answer.ahead {
@@ -447,3 +451,35 @@ const MOST_FAR: Duration = Duration::from_secs(1);
 /// How often a claim is asked again because the store lost a record, or one was old.
 const MOST_TRIES: u8 = 4;
 const ASK_AGAIN: Duration = Duration::from_millis(40);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decision_2_a_start_of_several_slots_is_used_no_later_than_each_lets_it() {
+        let (ms, at) = (Duration::from_millis, |ms: u64| Instant::from_millis(1000 + ms));
+        let mut pending = Pending {
+            id: 1,
+            members: Vec::new(),
+            cost: 1,
+            asked: at(0),
+            due: at(0),
+            want: 0,
+            groups: Vec::new(),
+            at: 0,
+            tries: 0,
+            own: Vec::new(),
+            trials: 0,
+            end: None,
+            start: at(0),
+            starts: Vec::new(),
+        };
+        pending.usable(at(0), None);
+        assert_eq!(pending.late_by(), None, "no spacing holds");
+        pending.usable(at(0), Some(ms(10)));
+        pending.start = at(8);
+        pending.usable(at(8), Some(ms(50)));
+        assert_eq!(pending.late_by(), Some(ms(2)), "10 ms after the first of them, not after the last");
+    }
+}

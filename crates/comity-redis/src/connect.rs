@@ -198,7 +198,8 @@ impl Failure {
         // Servers of old wrap what a script ran into.
         let wrapped = REFUSE_ALL.iter().any(|code| said.contains(&format!("-{code} ")));
         if answered && !wrapped { Self::Refused(said) } else { Self::Lost(said) }
-    }}
+    }
+}
 
 /// An error in a few words.
 pub(crate) fn words(error: &RedisError) -> String {

@@ -15,7 +15,14 @@
 //!
 //! The tag in braces is the registrable domain, so a host and its domain's groups commit together, in a cluster too. A
 //! record expires a minute after it could last have mattered. What the script decides with is the caller's: limits, costs
-//! and tolerances come with each call, and two processes that name different limits for a host hold each to its own.
+//! and tolerances come with each call. Where processes name different intervals for a host, the longest that any of them
+//! lately asked with holds for all, or whoever has it would never start; a log of windows reaches as far back as any of them
+//! needs. Where they learn by different policies, what the first learned stays, and the others go at a new host's pace, until
+//! nobody has started under the first for an hour.
+//!
+//! An error that the server answers to one call is the trouble of that call's scopes: they go alone for a while, and all else
+//! is shared. A store belongs to the process that opened it: in one that was forked off it is lost for good, because the
+//! thread of its connection is not there; open another.
 //!
 //! ```no_run
 //! use comity_redis::{Redis, Settings};

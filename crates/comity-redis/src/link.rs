@@ -236,7 +236,12 @@ impl Keeper {
     }
 
     fn fail(&self, id: u64, sent: Instant, why: &str) {
-        self.mail.put(Arrived::Answer { id, sent, came: self.terms.clock.now(), result: Err(Failure::Lost(why.to_owned())) });
+        self.mail.put(Arrived::Answer {
+            id,
+            sent,
+            came: self.terms.clock.now(),
+            result: Err(Failure::Lost(why.to_owned())),
+        });
     }
 
     /// Connects and joins the members.

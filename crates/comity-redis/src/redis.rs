@@ -89,7 +89,10 @@ pub(crate) enum UnderWay {
     Claim(Box<Pending>),
     Report(Box<Report>),
     /// Places, declarations: what was done, and the scopes whose records come back.
-    Other { op: &'static str, scopes: Vec<ScopeId> },
+    Other {
+        op: &'static str,
+        scopes: Vec<ScopeId>,
+    },
 }
 
 /// Somebody waits for what only others can bring.
@@ -209,6 +212,12 @@ impl Redis {
         }
     }
 
+    /// Whether the store must hear of places by and by.
+    fn has_to_renew(&self) -> bool {
+        let reached = !self.is_lost() && !self.given_times;
+        reached && (!self.starts.is_empty() || !self.untold.is_empty())
+    }
+
     /// The number of the next call.
     pub(crate) fn next_call(&mut self) -> u64 {
         self.calls += 1;
@@ -280,8 +289,7 @@ impl Shared for Redis {
         self.renew(memory, now);
         self.void_reserved(memory, now);
         let look = self.look_again(now);
-        let renews = !self.is_lost() && !self.given_times && !(self.starts.is_empty() && self.untold.is_empty());
-        let renewal = renews.then_some(self.next_renewal);
+        let renewal = self.has_to_renew().then_some(self.next_renewal);
         let again = [look, renewal, self.reserve.next_end()].into_iter().flatten().min();
         News {
             answers: core::mem::take(&mut self.answers),

@@ -61,11 +61,14 @@ fn decision_7_a_lost_store_is_not_looked_at_without_a_rest() {
 fn decision_8_a_late_start_made_alone_is_forgotten_when_it_ends() {
     let _quiet = crate::server::on_time();
     let mut server = Server::start();
-    let mut member = Member::join(&server.url(), &settings(), rules(&[], every(10)));
+    let settings = Settings { lease: MS * 1000, ..settings() };
+    let mut member = Member::join(&server.url(), &settings, rules(&[], every(10)));
     member.settle(MS * 100);
     server.kill();
     let route = member.route("example.org");
-    let _ = member.ask("example.org");
+    if let Ok(noticed) = member.ask("example.org") {
+        member.release(&route, &noticed);
+    }
     member.settle(MS * 200);
     let mut grant = loop {
         match member.ask("example.org") {
@@ -80,7 +83,8 @@ fn decision_8_a_late_start_made_alone_is_forgotten_when_it_ends() {
     member.release(&route, &grant);
     server.restart();
     until_found(&mut member);
-    member.settle(MS * 3000);
+    // Longer than a quarter of the lease.
+    member.settle(MS * 400);
     assert_eq!(member.news().again, None, "nothing is in flight and nothing waits");
 }
 

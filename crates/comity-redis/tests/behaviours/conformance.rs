@@ -47,8 +47,13 @@ fn decision_2_a_start_that_would_be_used_late_is_given_up() {
     let route = store.route(at(0), &Target::host("a.example.org"), None).expect("a route");
     let mut grant = store.claim(at(0), &Claim::at_once(route.members(), 1, at(0))).expect("the first starts");
     assert_eq!(grant.late_by, Some(Duration::from_millis(10)), "a tenth of the least spacing");
-    assert_eq!(store.begin(at(10), route.members(), &mut grant), Begin::Go, "in time");
     assert_eq!(store.begin(at(11), route.members(), &mut grant), Begin::TooLate, "late");
     let wait = store.claim(at(11), &Claim::at_once(route.members(), 1, at(11))).expect_err("its slot is lost");
     assert_eq!(wait.until, at(1000));
+    assert_eq!(store.begin(at(2), route.members(), &mut grant), Begin::Go, "in time");
+    let wait = store.claim(at(11), &Claim::at_once(route.members(), 1, at(11))).expect_err("it was used");
+    assert_eq!(wait.until, at(1000), "what nobody notices moves nothing");
+    assert_eq!(store.begin(at(10), route.members(), &mut grant), Begin::Go, "in time, but noticeably late");
+    let wait = store.claim(at(11), &Claim::at_once(route.members(), 1, at(11))).expect_err("it was used");
+    assert_eq!(wait.until, at(1010), "a whole second after it left");
 }
