@@ -153,9 +153,9 @@ fn decision_7_a_quota_used_while_alone_stays_used() {
     };
     member.learn(&route, &grant, &signal);
     member.release(&route, &grant);
-    member.settle(MS * 1200);
-    server.say(&["CLIENT", "PAUSE", "1500", "ALL"]);
-    let (mut alone, end) = (0, real_now() + MS * 1200);
+    member.settle(MS * 50);
+    server.say(&["CLIENT", "PAUSE", "800", "ALL"]);
+    let (mut alone, end) = (0, real_now() + MS * 600);
     while real_now() < end {
         if let Ok(grant) = member.ask("example.org") {
             alone += u64::from(grant.from == Origin::Degraded);
@@ -227,7 +227,7 @@ fn decision_7_a_claim_is_answered_though_the_connections_thread_has_ended() {
     let mut memory = Memory::new(Arc::new(rules(&[], every(10))), MemorySettings::default());
     let clock = redis.clock();
     server.kill();
-    pause(MS * 1500);
+    pause(MS * 1200);
     let route = memory.route(clock(), &Target::host("example.org"), None).expect("a route");
     let claim = Claim::at_once(route.members(), 1, clock());
     let answer = redis.claim(&mut memory, clock(), &claim, Asked { id: 7, waiting: 1 });

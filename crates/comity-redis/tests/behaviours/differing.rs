@@ -43,13 +43,13 @@ fn x8_a_member_with_a_slower_limit_is_not_starved_by_one_with_a_faster() {
     let settings = settings();
     let slow = Member::join(&server.url(), &settings, rules(&[], every(500)));
     let fast = Member::join(&server.url(), &settings, rules(&[], every(20)));
-    let end = real_now() + MS * 4000;
+    let end = real_now() + MS * 3100;
     let running = [slow, fast].map(|member| member.run("example.org", end, Duration::ZERO, 1000));
     let starts = running.map(|thread| thread.join().expect("it ends"));
-    assert!(starts[0].len() >= 3 && starts[1].len() >= 3, "{} and {} starts", starts[0].len(), starts[1].len());
+    assert!(starts[0].len() >= 2 && starts[1].len() >= 2, "{} and {} starts", starts[0].len(), starts[1].len());
     // From when both ask, the slower promise is everybody's.
     let all = crate::member::merged(starts.to_vec());
-    let last = &all[all.len() - 5..];
+    let last = &all[all.len() - 4..];
     assert!(crate::member::least_gap(last) >= MS * 440, "{:?}", crate::member::least_gap(last));
 }
 
@@ -71,12 +71,13 @@ fn x8_a_slower_limit_holds_for_everybody_while_somebody_asks_with_it() {
     assert_eq!(ask(&mut fast, 1), Err((20, faster)), "nobody is slower yet");
     assert_eq!(ask(&mut slow, 10), Err((2000, slower)));
     assert_eq!(ask(&mut fast, 20).map_err(|(_, because)| because), Err(slower), "who waits counts as well");
-    assert_eq!(ask(&mut slow, 2000), Ok(()));
-    assert_eq!(ask(&mut fast, 4000), Ok(()));
+    // A step after the turn of the other, which came first.
+    assert_eq!(ask(&mut slow, 2025), Ok(()));
+    assert_eq!(ask(&mut fast, 4025), Ok(()));
     // Six seconds after it last asked, nobody is slower.
     assert_eq!(ask(&mut fast, 4100).map_err(|(_, because)| because), Err(slower));
-    assert_eq!(ask(&mut fast, 8000), Ok(()));
-    assert_eq!(ask(&mut fast, 8020), Ok(()));
+    assert_eq!(ask(&mut fast, 8030), Ok(()));
+    assert_eq!(ask(&mut fast, 8050), Ok(()));
 }
 
 #[test]
