@@ -129,6 +129,14 @@ impl Redis {
     /// was promised.
     pub(crate) fn tell_late(&mut self, memory: &Memory, now: Instant, members: &[Member], grant: &Grant) {
         for group in self.groups(memory, members.iter().map(|member| member.scope)) {
+            let known_last = |n: &usize| {
+                let Member { scope, .. } = members[*n];
+                let started = self.started(memory, scope, grant.start);
+                self.mirror.known(memory, scope).raw.l.is_none_or(|last| last <= started)
+            };
+            if !group.iter().any(known_last) {
+                continue;
+            }
             let id = self.next_call();
             let (mut arguments, mut keys, mut of) = (Vec::new(), Vec::new(), Vec::new());
             for n in group {
@@ -141,7 +149,9 @@ impl Redis {
             }
             let (keys, mut call) = self.call("moved", now, arguments, keys);
             call.cost = Some(grant.cost);
-            call.by = Some(crate::state::wait_micros(now.since(grant.start)));
+            // The store's clock may be as far from where it is taken to be as the way there and back is long.
+            let took = self.mirror.known(memory, of[0]).clock.took();
+            call.by = Some(crate::state::wait_micros(now.since(grant.start).saturating_add(took)));
             self.send(id, now, keys, &call, UnderWay::Other { op: "moved", scopes: of });
         }
     }

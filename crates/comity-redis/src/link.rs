@@ -441,3 +441,34 @@ const WELL: Duration = Duration::from_secs(10);
 const LEAST_CONNECT: Duration = Duration::from_millis(400);
 /// Turns that other tasks get to hand over an answer that has come.
 const GRACE: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_was_forked_off_has_no_connection_and_waits_for_none() {
+        let ((jobs, mut inbox), (ending, ended)) = (mpsc::unbounded_channel(), std_mpsc::channel());
+        let thread = std::thread::spawn(|| {}).thread().id();
+        let mut link = Link { jobs, mail: Arc::default(), ended, thread, process: std::process::id() };
+        assert_eq!(link.gone(), None);
+        link.process = link.process.wrapping_add(1);
+        assert_eq!(link.gone(), Some(FORKED));
+        let _held = lock(&link.mail.letters);
+        assert!(link.next().is_none(), "whoever held the lock is not in this process");
+        link.close(Vec::new(), PATIENCE * 100);
+        assert!(inbox.try_recv().is_err(), "the other process has not left");
+        drop(ending);
+    }
+
+    #[test]
+    fn a_call_after_the_end_of_the_connection_has_an_answer() {
+        let ((jobs, inbox), (_ending, ended)) = (mpsc::unbounded_channel(), std_mpsc::channel());
+        let thread = std::thread::current().id();
+        let link = Link { jobs, mail: Arc::default(), ended, thread, process: std::process::id() };
+        drop(inbox);
+        assert_eq!(link.gone(), Some(ENDED));
+        link.call(3, Instant::ZERO, Vec::new(), Vec::new());
+        assert!(matches!(link.next(), Some(Arrived::Answer { id: 3, result: Err(Failure::Lost(_)), .. })));
+    }
+}

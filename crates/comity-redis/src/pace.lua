@@ -79,6 +79,14 @@ local function live(S)
   return others
 end
 
+-- Whoever has starts reserved ahead must not use them in a pause.
+local function tell_paused(n, S)
+  for id, ends in pairs(S.r or {}) do
+    if id ~= me and ends > clock then redis.pcall('PUBLISH', call.wake .. id, 'paused ' .. KEYS[n]) end
+  end
+  S.r = nil
+end
+
 -- What a process remembers holds where the record is behind: after a flush, after a failover.
 local function raise(n, S, a)
   local floor_ = a.fl
@@ -92,6 +100,7 @@ local function raise(n, S, a)
   if floor_.pu and floor_.pu + by > clock and later(S, 'pu', on(floor_.pu)) then
     S.pr, S.pn, raised = floor_.pr or 1, max(S.pn or 0, floor_.pn or 0), true
     S.pw = max(S.pw or 0, S.pu - clock)
+    tell_paused(n, S)
   end
   local all = a.hv
   if all then
@@ -180,14 +189,6 @@ local function wake(n, S, most)
     if at > most then break end
     if id ~= me then redis.pcall('PUBLISH', call.wake .. id, KEYS[n]) end
   end
-end
-
--- Whoever has starts reserved ahead must not use them in a pause.
-local function tell_paused(n, S)
-  for id, ends in pairs(S.r or {}) do
-    if id ~= me and ends > clock then redis.pcall('PUBLISH', call.wake .. id, 'paused ' .. KEYS[n]) end
-  end
-  S.r = nil
 end
 
 -- The windows' log: a list beside the record, one entry a start.
@@ -341,6 +342,9 @@ local function charge(n, S, a, at, cost, asked, due)
     if a.i and a.i > 0 then
       local back = space(S, 'v', at, due, a.i, cost)
       late = max(0, usable_late(a.i) - back)
+    elseif strictest(S) > 0 then
+      -- Those that are spaced have their gap after this start as well.
+      S.v, late = max(S.v or 0, at), usable_late(strictest(S))
     end
     if a.win then log_start(n, S, a, at, cost) end
     a.mine = a.mine + cost
@@ -366,7 +370,7 @@ local function charge(n, S, a, at, cost, asked, due)
     if at >= q.rs and q.li and q.wi and q.wi > 0 and at < q.rs + q.wi then q.he, q.rs, q.re = q.rs, q.rs + q.wi, q.li end
     if at < q.rs then q.re = max(0, q.re - cost) end
   end
-  S.hi, S.mf = max(a.i or 0, pace), a.m
+  S.hi, S.mf = max(a.i or 0, strictest(S), pace), a.m
   local trial = S.pr == 1
   if trial then S.pr, S.ti, S.ts, S.tl = 2, me, at, clock end
   dirty[n] = true
@@ -495,9 +499,11 @@ function ops.moved()
     local S = load(n, a)
     own_places(n, S, a)
     if S.l == a.tr then
-      local to = a.tr + call.by
+      -- It left no later than this call came.
+      local to = max(min(a.tr + call.by, clock), a.tr)
+      local by = to - a.tr
       local function move(field, interval)
-        if S[field] then S[field] = max(S[field] + call.by, to + interval * (cost - 1)) end
+        if S[field] then S[field] = max(S[field] + by, to + interval * (cost - 1)) end
       end
       S.l = to
       if a.part ~= 'l' then

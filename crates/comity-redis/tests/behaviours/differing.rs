@@ -59,7 +59,8 @@ fn x8_a_slower_limit_holds_for_everybody_while_somebody_asks_with_it() {
     let server = Server::start();
     let settings = settings();
     let mut slow = given(&server.url(), settings.clone(), rules(&[], every(2000)));
-    let mut fast = given(&server.url(), settings, rules(&[], every(20)));
+    let mut fast = given(&server.url(), settings.clone(), rules(&[], every(20)));
+    let mut free = given(&server.url(), settings, rules(&[], Partial::default()));
     let at = |ms: u64| Instant::from_millis(1_000_000 + ms);
     let ask = |member: &mut Joined<Redis>, ms: u64| {
         let route = member.route(at(ms), &Target::host("example.org"), None).expect("a route");
@@ -78,6 +79,11 @@ fn x8_a_slower_limit_holds_for_everybody_while_somebody_asks_with_it() {
     assert_eq!(ask(&mut fast, 4100).map_err(|(_, because)| because), Err(slower));
     assert_eq!(ask(&mut fast, 8030), Ok(()));
     assert_eq!(ask(&mut fast, 8050), Ok(()));
+    // One that has no interval at all is held, and its start counts.
+    assert_eq!(ask(&mut slow, 12_000), Ok(()));
+    assert_eq!(ask(&mut free, 13_000).map_err(|(_, because)| because), Err(slower));
+    assert_eq!(ask(&mut free, 14_100), Ok(()));
+    assert_eq!(ask(&mut slow, 16_000).map_err(|(until, _)| until), Err(16_100));
 }
 
 #[test]

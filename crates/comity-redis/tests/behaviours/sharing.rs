@@ -229,9 +229,8 @@ fn decision_2_a_start_that_is_used_late_keeps_the_whole_gap_to_the_next() {
     let route = one.route("example.org");
     let mut grant = one.ask("example.org").expect("free");
     pause(MS * 40);
-    let now = one.now();
+    let (used, now) = (real_now(), one.now());
     assert_eq!(one.redis.begin(&mut one.memory, now, route.members(), &mut grant), Begin::Go);
-    let used = real_now();
     one.settle(MS * 20);
     let next = other.run("example.org", used + MS * 1500, Duration::ZERO, 1).join().expect("it ends");
     // A millisecond: the two processes' ideas of the store's clock differ.
