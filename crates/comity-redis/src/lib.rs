@@ -42,6 +42,7 @@ mod link;
 mod look;
 mod members;
 mod mirror;
+mod places;
 mod redis;
 mod reserve;
 mod script;
