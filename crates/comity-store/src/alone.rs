@@ -17,13 +17,15 @@ pub struct Alone {
     known: bool,
     since: Option<(Instant, String)>,
     losses: u32,
+    /// Until when others may not have found the store yet that it came back to.
+    settles: Instant,
 }
 
 impl Alone {
     /// Not alone yet. `seed` tells newcomers that know of no others apart.
     pub fn new(on_failure: OnFailure, seed: u32) -> Self {
         let share = Share::of_members(ASSUMED_MEMBERS, seed, Duration::ZERO);
-        Self { on_failure, share, known: false, since: None, losses: 0 }
+        Self { on_failure, share, known: false, since: None, losses: 0, settles: Instant::ZERO }
     }
 
     /// How many shared the store when it last answered, which of them in order this process is, and what the store's clock
@@ -79,8 +81,18 @@ impl Alone {
     pub fn found(&mut self, memory: &mut Memory, now: Instant, place: &str) {
         if let Some((since, _)) = self.since.take() {
             memory.set_share(Share::WHOLE);
+            self.settles = now.after(SETTLING);
             tracing::warn!("the shared pace at {place} is back after {:.1} s", now.since(since).as_secs_f64());
         }
+    }
+
+    /// The wait for this process's turn, where it has found the store and others may not have yet: until they have, it starts
+    /// only where neither the store nor a turn of theirs is against it.
+    pub fn turn(&self, memory: &Memory, now: Instant, claim: &Claim<'_>) -> Option<Wait> {
+        if now >= self.settles || self.on_failure != OnFailure::Share {
+            return None;
+        }
+        all::turn(memory, now, claim.members, self.share)
     }
 
     /// A claim without the store.
@@ -101,5 +113,7 @@ impl Alone {
 
 /// What a process that has never reached the store takes for the number of those that share it: more than most are.
 const ASSUMED_MEMBERS: NonZeroU32 = NonZeroU32::new(16).unwrap();
+/// How long after the store came back every process has found it: they look for it each second.
+const SETTLING: Duration = Duration::from_millis(2500);
 /// When a request that only the store's return can help is tried again.
 const ASK_AGAIN: Duration = Duration::from_millis(250);

@@ -34,7 +34,7 @@ pub(super) fn run(workspace: &Workspace, folder: &Path) -> anyhow::Result<()> {
             "comity",
             comity,
             words(&format!(
-                "fetch -q --profile api --no-presets --parallel {AT_ONCE} --contact bench@example.org -i {} -o comity",
+                "fetch -q --shared none --profile api --no-presets --parallel {AT_ONCE} --contact bench@example.org -i {} -o comity",
                 urls.display()
             )),
         ),

@@ -24,7 +24,7 @@ pub(super) fn run(workspace: &Workspace, folder: &Path) -> anyhow::Result<()> {
         let length = text.len() / 1_000_000;
         std::fs::write(&list, text)?;
         let arguments = words(&format!(
-            "fetch -q --profile crawl --no-presets --parallel 64 --contact bench@example.org --connect-to ::127.0.0.1:{} -i {} --jsonl million.jsonl --replace",
+            "fetch -q --shared none --profile crawl --no-presets --parallel 64 --contact bench@example.org --connect-to ::127.0.0.1:{} -i {} --jsonl million.jsonl --replace",
             server.port,
             list.display()
         ));

@@ -22,8 +22,9 @@ pub(crate) struct PlaceFlags {
     /// who name it: several users, several containers. redis://[USER:PASSWORD@]HOST[:PORT][/DB] is one pace for many
     /// machines, rediss:// the same over TLS. none paces this process alone: six of them ask six times as often. Without
     /// this flag the environment's COMITY_SHARED says it, else `shared` in the configuration; a password is safest there.
-    #[arg(long, value_name = "WHERE", value_parser = place)]
-    shared: Option<Place>,
+    // Read by hand: a wrong address may hold a password, and clap would print it.
+    #[arg(long, value_name = "WHERE")]
+    shared: Option<String>,
 }
 
 /// With whom the pace is shared, and what holds without them.
@@ -57,8 +58,8 @@ pub(crate) enum Place {
 impl PlaceFlags {
     /// Where the pace is shared, from the flag, else the environment's `COMITY_SHARED`, else the configuration.
     pub(crate) fn place(&self, environment: Option<OsString>, configured: Option<&str>) -> Result<Place> {
-        if let Some(place) = &self.shared {
-            return Ok(place.clone());
+        if let Some(named) = &self.shared {
+            return Ok(place(named).map_err(|error| Usage(format!("--shared: {error}")))?);
         }
         if let Some(named) = environment.filter(|named| !named.is_empty()) {
             let named = named.to_str().ok_or_else(|| Usage("COMITY_SHARED is no text".to_owned()))?;
@@ -117,15 +118,22 @@ pub(crate) fn wrong(error: StoreError) -> anyhow::Error {
 }
 
 fn place(text: &str) -> Result<Place, String> {
-    match text {
-        "none" => Ok(Place::None),
-        "machine" => Ok(Place::Machine),
-        _ if ["redis://", "rediss://", "redis+unix://", "unix://"].iter().any(|scheme| text.starts_with(scheme)) => {
-            Ok(Place::Redis(text.to_owned()))
+    let scheme = text.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+    match (text, scheme.as_deref()) {
+        ("none", _) => Ok(Place::None),
+        ("machine", _) => Ok(Place::Machine),
+        (_, Some(scheme)) if SERVERS.contains(&scheme) => {
+            Ok(Place::Redis(format!("{scheme}{}", &text[scheme.len()..])))
         }
-        _ if text.contains("://") => {
-            let scheme = text.split("://").next().unwrap_or_default();
+        (_, Some(scheme)) => {
             Err(format!("`{scheme}://` is no store; allowed are redis:// and rediss://, a file, machine and none"))
+        }
+        // A password would become the name of a file.
+        _ if text.contains('@')
+            || SERVERS.iter().any(|scheme| text.to_ascii_lowercase().starts_with(&format!("{scheme}:"))) =>
+        {
+            Err("an address of a server begins with redis:// or rediss://, and the name of a file has no `@` in it"
+                .to_owned())
         }
         _ if text.contains(['/', std::path::MAIN_SEPARATOR]) => Ok(Place::File(text.into())),
         _ => Err(format!(
@@ -134,9 +142,48 @@ fn place(text: &str) -> Result<Place, String> {
     }
 }
 
+/// Schemes of the addresses of servers.
+const SERVERS: [&str; 6] = ["redis", "rediss", "valkey", "valkeys", "redis+unix", "unix"];
+
 fn on_failure(text: &str) -> Result<OnFailure, String> {
     [OnFailure::Share, OnFailure::Pause, OnFailure::Local]
         .into_iter()
         .find(|what| what.name() == text)
         .ok_or_else(|| format!("`{text}` is not known; allowed are share, pause and local"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_told_by_its_spelling() {
+        assert_eq!(place("none"), Ok(Place::None));
+        assert_eq!(place("machine"), Ok(Place::Machine));
+        assert_eq!(place("./pace"), Ok(Place::File("./pace".into())));
+        for (text, url) in
+            [("redis://h/1", "redis://h/1"), ("REDISS://u:p@h", "rediss://u:p@h"), ("valkey://h", "valkey://h")]
+        {
+            assert_eq!(place(text), Ok(Place::Redis(url.to_owned())), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_place_is_refused_without_its_password() {
+        for text in ["redis:/u:PW@h", "redis//:PW@h", "reids://:PW@h", ":PW@127.0.0.1:79", "redis:PW/x", "pace"] {
+            let error = place(text).unwrap_err();
+            assert!(!error.contains("PW") && error.contains("redis://"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_flag_comes_before_the_environment_and_that_before_the_configuration() {
+        let flags = |shared: Option<&str>| PlaceFlags { shared: shared.map(str::to_owned) };
+        let environment = || Some(OsString::from("./env"));
+        let file = |name: &str| Place::File(name.into());
+        assert_eq!(flags(Some("./flag")).place(environment(), Some("./config")).unwrap(), file("./flag"));
+        assert_eq!(flags(None).place(environment(), Some("./config")).unwrap(), file("./env"));
+        assert_eq!(flags(None).place(Some(OsString::new()), Some("./config")).unwrap(), file("./config"));
+        assert_eq!(flags(None).place(None, None).unwrap(), Place::Machine);
+    }
 }

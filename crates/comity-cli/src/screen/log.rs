@@ -1,6 +1,7 @@
-//! The log of `-v`, on standard error.
+//! The log of `-v`, on standard error; without it, what stores warn of.
 
-use std::fmt;
+use std::sync::{Mutex, PoisonError};
+use std::{fmt, io};
 
 use tracing::field::Field;
 use tracing::level_filters::LevelFilter;
@@ -13,9 +14,20 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use super::now;
 use super::words::clean;
 
-/// Starts the log. A second start is passed over.
+/// What stores warned of and nobody has been told yet.
+static WARNINGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Starts the log. A second start is passed over. Without `-v` only what stores warn of is kept, for [`warnings`].
 pub(crate) fn start(verbose: u8, colours: bool) {
     if verbose == 0 {
+        let kept = tracing_subscriber::fmt::layer()
+            .with_writer(|| Kept)
+            .with_ansi(false)
+            .without_time()
+            .with_level(false)
+            .with_target(false);
+        let of_stores = STORES.map(|target| (target, LevelFilter::WARN));
+        let _ = tracing_subscriber::registry().with(Targets::new().with_targets(of_stores)).with(kept).try_init();
         return;
     }
     let layer = tracing_subscriber::fmt::layer()
@@ -25,6 +37,28 @@ pub(crate) fn start(verbose: u8, colours: bool) {
         .with_timer(TimeOfDay)
         .fmt_fields(debug_fn(move |to, field, value| write_field(to, verbose, field, value)));
     let _ = tracing_subscriber::registry().with(targets(verbose)).with(layer).try_init();
+}
+
+/// Takes what stores warned of since it was last taken.
+pub(crate) fn warnings() -> Vec<String> {
+    std::mem::take(&mut *WARNINGS.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Keeps each line that is written to it.
+struct Kept;
+
+impl io::Write for Kept {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut warnings = WARNINGS.lock().unwrap_or_else(PoisonError::into_inner);
+        if warnings.len() < MOST_WARNINGS {
+            warnings.push(String::from_utf8_lossy(bytes).trim().to_owned());
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Our own rooms speak first; what is below them only at `-vv`.
@@ -62,6 +96,11 @@ impl FormatTime for TimeOfDay {
         write!(to, "{}", now().strftime("%H:%M:%S"))
     }
 }
+
+/// The rooms whose warnings everybody is told.
+const STORES: [&str; 3] = ["comity_store", "comity_machine", "comity_redis"];
+/// Warnings kept until somebody takes them.
+const MOST_WARNINGS: usize = 100;
 
 #[cfg(test)]
 mod tests {

@@ -158,6 +158,15 @@ pub fn decide(cells: &impl Cells, now: Instant, claim: &Claim<'_>) -> Result<(),
     latest.map_or(Ok(()), Err)
 }
 
+/// The wait for a turn of this member, where it has turns with others that it cannot agree with yet.
+pub fn turn(cells: &impl Cells, now: Instant, members: &[Member], share: Share) -> Option<Wait> {
+    let waits = members.iter().filter_map(|member| {
+        let until = cells.cell(member.scope).turn(now, share);
+        (until > now).then_some(Wait { until, scope: member.scope, because: Because::Order })
+    });
+    waits.max_by_key(|wait| wait.until)
+}
+
 /// Checks a grant right before the request is written (decision 2). One that a pause has overtaken is too late at any
 /// time: what leaves now would arrive while the server wants nothing (T7). One that is used in time and yet noticeably late
 /// counts from now on from its real start, so that it does not close the gap to the next; not so where others were let

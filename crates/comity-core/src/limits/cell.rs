@@ -218,9 +218,7 @@ impl Cell {
             bind(self.pace.earliest(delay, 1), Because::CrawlDelay(delay));
         }
         if !share.is_whole() {
-            // Turns are as long for every member, and each may have learned another pace meanwhile.
-            let set = limits.interval.max(self.crawl_delay());
-            let turn = if set.is_zero() { self.learned_at(now).interval() } else { set };
+            let turn = self.turn_length(now);
             bind(share.turn(now, turn), Because::Interval(share.slower(turn)));
         }
         bind(self.pause.until(), Because::Pause);
@@ -230,6 +228,17 @@ impl Cell {
         if let Some(quota) = &self.quota {
             bind(quota.earliest(now, self.last_start, cost, share), Because::Quota { remaining: quota.remaining() });
         }
+    }
+
+    /// The first instant from `now` on of a turn of this member of several.
+    pub(super) fn turn(&self, now: Instant, share: Share) -> Instant {
+        share.turn(now, self.turn_length(now))
+    }
+
+    /// Turns are as long for every member, and each may have learned another pace while they could not agree.
+    fn turn_length(&self, now: Instant) -> Duration {
+        let set = self.limits.interval.max(self.crawl_delay());
+        if set.is_zero() { self.learned_at(now).interval() } else { set }
     }
 
     /// What was learned, less what its age takes from it.

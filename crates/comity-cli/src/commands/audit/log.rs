@@ -1,10 +1,10 @@
 //! A server's own access log, judged.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead as _, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use comity_audit::access_log::{LogTable, Verdict, judge as judge_log, read};
 use comity_audit::audit::Promise;
 
@@ -20,7 +20,7 @@ pub(super) fn judge(files: &[PathBuf], promise: &Promise, json: bool) -> Result<
     }
     let log = read(BufReader::new(whole)).context("cannot read the log")?;
     if log.skipped > 0 {
-        say(&format!("comity: {} could not be read and are not judged", count(log.skipped, "line")));
+        say(&format!("comity: {} could not be read, and nothing is judged by them", count(log.skipped, "line")));
     }
     let clients = judge_log(&log, promise.interval, promise.tolerance, promise.burst);
     if json {
@@ -35,7 +35,11 @@ fn open(file: &Path) -> Result<Box<dyn Read>> {
     if file == Path::new("-") {
         return Ok(Box::new(io::stdin().lock()));
     }
-    let opened = File::open(file).with_context(|| format!("cannot open the log {}", file.display()))?;
+    let mut opened =
+        BufReader::new(File::open(file).with_context(|| format!("cannot open the log {}", file.display()))?);
+    if opened.fill_buf().is_ok_and(|begin| begin.starts_with(&GZIP)) {
+        bail!("{} is compressed: judge it by `zcat {0} | comity audit --log - …`", file.display());
+    }
     Ok(Box::new(opened))
 }
 
@@ -47,6 +51,9 @@ fn verdict(clients: impl Iterator<Item = Verdict>) -> Exit {
         Some(Verdict::TooFew) | None => Exit::Void,
     }
 }
+
+/// How a gzip file begins (RFC 1952, section 2.3.1).
+const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 #[cfg(test)]
 mod tests {

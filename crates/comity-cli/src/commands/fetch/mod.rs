@@ -130,6 +130,9 @@ impl FetchCommand {
         malformed: u64,
     ) -> Result<Exit> {
         let closed = kept.close();
+        if !self.screen.quiet() {
+            log::warnings().iter().for_each(|warning| say(&format!("comity: {warning}")));
+        }
         let seen = watch.seen();
         let (report, stopped, error) = match ended {
             Ok(end) => (end.report, end.stopped, None),

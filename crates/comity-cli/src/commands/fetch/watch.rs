@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 use super::reasons::Reasons;
 use crate::screen::words::clean;
-use crate::screen::{Screen, print, say};
+use crate::screen::{Screen, log, print, say};
 
 /// Watches a run.
 pub(crate) struct Watch {
@@ -77,6 +77,9 @@ impl Observer for Watch {
     fn status(&mut self, status: &Status) {
         self.seen.at = (status.total, status.requests, status.elapsed);
         self.seen.shared.clone_from(&status.shared);
+        for warning in log::warnings() {
+            self.notice(&warning);
+        }
         self.screen.status(status);
     }
 

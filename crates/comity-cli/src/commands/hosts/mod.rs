@@ -18,7 +18,7 @@ use anyhow::Result;
 use clap::Args;
 use comity_store::{Listing, Readable, StoreError};
 
-use crate::exit::Exit;
+use crate::exit::{Exit, Usage};
 use crate::flags::look::LookFlags;
 use crate::flags::shared::wrong;
 use crate::flags::values;
@@ -68,6 +68,11 @@ pub(super) type Reading = (Listing, Clocks);
 
 impl HostsCommand {
     pub(crate) fn run(self) -> Result<Exit> {
+        if let (Some(host), Some(_)) = (&self.host, self.watch)
+            && every(host).is_ok()
+        {
+            return Err(Usage(format!("'{host}' is no host; how often is said as --watch={host}")).into());
+        }
         let asked = self.host.as_deref().map(Asked::parse).transpose()?;
         let mut store = self.look.look()?;
         let view = View { asked, all: self.all };
