@@ -66,6 +66,9 @@ impl Redis {
         if self.is_lost() {
             return Claimed::Now(self.claim_alone(memory, now, claim));
         }
+        if let Some(wait) = self.alone.turn(memory, now, claim) {
+            return Claimed::Now(Err(wait));
+        }
         self.void_reserved(memory, now);
         match self.reserve.find(claim.members, claim.cost, now) {
             Found::Due(grant) => return Claimed::Now(Ok(grant)),

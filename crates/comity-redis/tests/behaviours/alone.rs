@@ -170,6 +170,22 @@ fn decision_7_a_quota_used_while_alone_stays_used() {
 }
 
 #[test]
+fn decision_7_who_finds_the_store_first_keeps_to_its_turns_until_the_others_have() {
+    let _quiet = crate::server::on_time();
+    let server = Server::start();
+    let settings = settings();
+    let join = || Member::join(&server.url(), &settings, rules(&[], every(300)));
+    let (other, mut first) = (join(), join());
+    assert_eq!(first.redis.standing().members, 2);
+    out_of_reach(&server, &mut first, 200);
+    until_found(&mut first);
+    let starts = first.run("example.org", real_now() + MS * 1500, Duration::ZERO, 100).join().expect("it ends");
+    assert!((2..=3).contains(&starts.len()), "half of the rate: {}", starts.len());
+    assert!(starts.iter().all(|start| start.from == Origin::Shared));
+    drop(other);
+}
+
+#[test]
 fn x9_what_a_person_forgets_while_the_store_is_lost_is_forgotten_there_too() {
     let _quiet = crate::server::on_time();
     let server = Server::start();
