@@ -11,8 +11,8 @@ use comity_core::limits::all::{self, Begin, Cells as _, Claim, Effects, Grant};
 use comity_core::limits::{Member, Part, ScopeId};
 use comity_core::time::Instant;
 use comity_store::{
-    Alone, Asked, Claimed, Lesson, Listing, Memory, News, OnFailure, ReadClock, Readable, Shared, Standing, Store as _,
-    StoreError, Wake,
+    Alone, Asked, Claimed, Lesson, Listing, Memory, News, OnFailure, ReadClock, Readable, ScopeKind, Shared, Standing,
+    Store as _, StoreError, Wake,
 };
 
 use crate::clock::{self, Boot, Clock};
@@ -181,8 +181,12 @@ impl Machine {
     /// Something happens without the store: it is to be told later.
     fn unsaid(&mut self, memory: &mut Memory, scopes: impl IntoIterator<Item = ScopeId>) {
         for scope in scopes {
-            if let Some((name, _)) = memory.inspect(scope) {
-                self.side.unsaid(scope, key(name));
+            match memory.inspect(scope) {
+                Some((name, _)) if memory.kind(scope) == Some(ScopeKind::Own) => {
+                    self.side.note(scope, key(name));
+                }
+                Some((name, _)) => self.side.unsaid(scope, key(name)),
+                None => {}
             }
             memory.cell_mut(scope).set_in_flight(self.side.own(scope));
         }
@@ -193,6 +197,9 @@ impl Machine {
         let opened = self.opened.as_ref()?;
         let mut record = Record::blank();
         for member in members {
+            if memory.kind(member.scope)? == ScopeKind::Own {
+                continue;
+            }
             let (name, _) = memory.inspect(member.scope)?;
             let key = key(name);
             let note = self.side.note(member.scope, key);
@@ -239,6 +246,10 @@ impl Shared for Machine {
     }
 
     fn begin(&mut self, memory: &mut Memory, now: Instant, members: &[Member], grant: &mut Grant) -> Begin {
+        // One that was heard while the store was lost stands nowhere else.
+        if members.iter().any(|member| memory.cell(member.scope).paused_until() > now) {
+            return Begin::TooLate;
+        }
         if !grant.is_late(now)
             && let Some(paused) = self.is_paused(memory, now, members)
         {

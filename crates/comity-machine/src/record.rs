@@ -3,9 +3,11 @@
 //! A record is kept as the bytes it has in the file; what changes is put in its place and noted, so that what did not
 //! change is not written.
 
+use core::num::NonZeroU32;
 use std::time::Duration;
 
 use comity_core::limits::{SNAPSHOT_BYTES, Snapshot};
+use comity_core::policy::Learned;
 use comity_core::time::Instant;
 
 use crate::sum::{Key, sum};
@@ -217,6 +219,49 @@ impl Record {
         self.put(SLOWED, &bytes);
     }
 
+    /// What it learned under another kind of policy than this; `None` where that is the same kind, or nobody of its kind
+    /// came for so long that it counts no more.
+    pub(crate) fn learned_of_another_kind(&self, learned: &Learned, now: Instant) -> Option<Learned> {
+        let kept = self.state()?.learned;
+        let is_another = core::mem::discriminant(&kept) != core::mem::discriminant(learned);
+        let counts = Instant::from_nanos(self.u64(LEARNED_AT)).after(MEMORY) > now;
+        (is_another && kept != Learned::Nothing && counts).then_some(kept)
+    }
+
+    /// When one last came under the kind of policy whose learned state is kept.
+    pub(crate) fn put_learned_at(&mut self, at: Instant) {
+        self.put_u64(LEARNED_AT, at.as_nanos());
+    }
+
+    /// The strictest spacing that those who share it brought lately: the longest interval and the least burst.
+    pub(crate) fn strictest(&self, now: Instant) -> (Option<Duration>, Option<NonZeroU32>) {
+        let counts = |until: usize| self.u64(until) > now.as_nanos();
+        let interval = counts(STRICT_INTERVAL + 8).then(|| Duration::from_nanos(self.u64(STRICT_INTERVAL)));
+        let burst = counts(STRICT_BURST + 8).then(|| NonZeroU32::new(self.u64(STRICT_BURST) as u32)).flatten();
+        (interval, burst)
+    }
+
+    /// Notes the spacing that a process brings. The strictest counts for a while after each of its claims.
+    pub(crate) fn bring(&mut self, now: Instant, interval: Duration, burst: NonZeroU32) {
+        let (longest, least) = self.strictest(now);
+        let span = STRICT_FOR.max(interval.saturating_mul(3));
+        if longest.is_none_or(|longest| interval >= longest) {
+            self.put_for(STRICT_INTERVAL, comity_core::time::nanos(interval), now, span);
+        }
+        if least.is_none_or(|least| burst <= least) {
+            self.put_for(STRICT_BURST, u64::from(burst.get()), now, span);
+        }
+    }
+
+    /// A value that counts for this long. What is renewed soon enough is not written at each claim.
+    fn put_for(&mut self, at: usize, value: u64, now: Instant, span: Duration) {
+        let still = now.after(span / 4 * 3).as_nanos();
+        if self.u64(at) != value || self.u64(at + 8) < still {
+            self.put_u64(at, value);
+            self.put_u64(at + 8, now.after(span).as_nanos());
+        }
+    }
+
     /// Who is in flight, with how many places.
     pub(crate) fn places(&self) -> impl Iterator<Item = (Ref, u32)> {
         (0..MOST_PLACES).filter_map(|n| Some((Ref::of(self.u32(PLACES + n * 8))?, self.u32(PLACES + n * 8 + 4))))
@@ -365,6 +410,8 @@ pub(crate) const RECORDS_A_PAGE: u32 = (PAGE_BYTES / RECORD_BYTES) as u32;
 const MOST_PLACES: usize = 40;
 /// Members that can stand in line at one scope.
 const MOST_TURNS: usize = 24;
+/// How long after its claims a process's spacing holds for all who share a scope; three intervals where those are longer.
+const STRICT_FOR: Duration = Duration::from_secs(5);
 /// How long after its last start what a host taught counts: the core's own rule.
 const MEMORY: Duration = Duration::from_secs(3600);
 
@@ -382,7 +429,10 @@ const LONGEST_WINDOW: usize = FREED_AT + 8;
 const READY: usize = LONGEST_WINDOW + 8;
 const TRIAL: usize = READY + 8;
 const SLOWED: usize = TRIAL + 8;
-const PLACES: usize = SLOWED + 32;
+const LEARNED_AT: usize = SLOWED + 32;
+const STRICT_INTERVAL: usize = LEARNED_AT + 8;
+const STRICT_BURST: usize = STRICT_INTERVAL + 16;
+const PLACES: usize = STRICT_BURST + 16;
 const TURNS: usize = PLACES + MOST_PLACES * 8;
 const NAME: usize = TURNS + MOST_TURNS * 4;
 

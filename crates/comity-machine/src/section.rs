@@ -1,11 +1,12 @@
 //! One locked section: records come into the memory's scopes, the core decides there, and what changed goes back.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use comity_core::limits::all::Cells as _;
-use comity_core::limits::{Cell, Gcra, Part, Pause, ScopeId, Share, Snapshot, Window, Windows};
+use comity_core::limits::{Cell, Gcra, Limits, Part, Pause, ScopeId, Share, Snapshot, Window, Windows};
 use comity_core::time::Instant;
-use comity_store::{Memory, Store as _};
+use comity_store::{Memory, ScopeKind, Store as _};
 
 use crate::file::PaceFile;
 use crate::header::Header;
@@ -40,12 +41,31 @@ pub(crate) struct Loaded {
     log: Option<LogPage>,
     /// A start here is one over others that were before in line and did not come.
     pub(crate) passes: bool,
+    /// Limits that a caller of this process brought: nobody else's, and in no record.
+    is_own: bool,
+    /// What a person set for this process, while stricter limits hold that others brought.
+    pub(crate) set_here: Option<Arc<Limits>>,
 }
 
 impl Loaded {
     pub(crate) fn blank() -> Self {
         let record = Record::blank();
-        Self { scope: ScopeId(0), record, key: [0; 2], number: None, fresh: false, log: None, passes: false }
+        Self {
+            scope: ScopeId(0),
+            record,
+            key: [0; 2],
+            number: None,
+            fresh: false,
+            log: None,
+            passes: false,
+            is_own: false,
+            set_here: None,
+        }
+    }
+
+    /// Whether others share this scope: not so where a caller of this process brought its limits (T5).
+    pub(crate) fn is_shared(&self) -> bool {
+        !self.is_own
     }
 }
 
@@ -58,6 +78,14 @@ impl Section<'_> {
         };
         let key = key(name);
         let note = self.side.note(scope, key);
+        (into.scope, into.key) = (scope, key);
+        (into.log, into.passes, into.set_here) = (None, false, None);
+        into.is_own = memory.kind(scope) == Some(ScopeKind::Own);
+        if into.is_own {
+            (into.number, into.fresh) = (None, false);
+            into.record = Record::blank();
+            return Ok(());
+        }
         if note.generation != generation {
             note.unset_number();
         }
@@ -84,10 +112,8 @@ impl Section<'_> {
             index::Place::Record(number) if state.is_none() => Some(number),
             _ => None,
         };
-        (into.scope, into.key) = (scope, key);
         into.number = note.number().or(damaged);
         into.fresh = found == index::Place::Nowhere;
-        (into.log, into.passes) = (None, false);
         if state.is_none() {
             into.record.make(key, name);
         }
@@ -138,11 +164,15 @@ impl Section<'_> {
 
     /// Writes back what changed.
     pub(crate) fn store(&mut self, memory: &Memory, loaded: &mut Loaded) -> Result<(), Trouble> {
+        if loaded.is_own {
+            return Ok(());
+        }
         let generation = self.header.generation;
         let cell = memory.cell(loaded.scope);
         let state = cell.snapshot();
         let record = &mut loaded.record;
-        record.put_state(&state);
+        let kept = record.learned_of_another_kind(&state.learned, self.now);
+        record.put_state(&Snapshot { learned: kept.unwrap_or(state.learned), ..state.clone() });
         let own = self.side.own(loaded.scope);
         // Where there is no room for another member it goes uncounted: no limit in flight held it, or it would wait.
         record.put_places(self.me, own);
@@ -156,6 +186,9 @@ impl Section<'_> {
             return Ok(());
         }
         record.put_ready(ready(cell, &state, self.now));
+        if kept.is_none() {
+            record.put_learned_at(self.now);
+        }
         let Some(number) = self.number(loaded)? else { return Ok(()) };
         let record = &mut loaded.record;
         if let Some((page, longest)) = log {
@@ -183,6 +216,9 @@ impl Section<'_> {
     /// Takes out members that are gone, with their places and their trial. True where that changed anything.
     pub(crate) fn reap(&mut self, memory: &mut Memory, loaded: &mut Loaded) -> bool {
         let mut changed = false;
+        if loaded.is_own {
+            return changed;
+        }
         let places: Vec<(Ref, u32)> = loaded.record.places().collect();
         let cell = memory.cell_mut(loaded.scope);
         for (member, count) in places {

@@ -1,6 +1,7 @@
 //! Several members on one file, in virtual time.
 
 mod crash;
+mod differing;
 mod history;
 mod lives;
 mod loss;

@@ -72,7 +72,8 @@ fn x3_a_grant_used_late_is_restamped_or_given_up_among_all() {
     let town = Town::new(&[], every(100));
     let mut members = town.members(2);
     let mut grant = members[0].claim(at(0), HOST).unwrap();
-    assert_eq!(members[0].begin(at(5), HOST, &mut grant), Begin::Go);
+    assert_eq!(members[0].begin(at(2), HOST, &mut grant), Begin::Go);
+    assert_eq!(members[0].begin(at(5), HOST, &mut grant), Begin::Restamped, "noticeably late");
     assert_eq!(members[0].begin(at(50), HOST, &mut grant), Begin::Restamped);
     assert_eq!(members[1].claim(at(51), HOST).unwrap_err().until, at(150));
     members[1].claim(at(150), HOST).unwrap();
