@@ -34,6 +34,9 @@ pub(crate) struct Header {
     pub(crate) hand: u32,
     /// Counts what those that wait should hear of.
     pub(crate) news: u64,
+    /// When a member last said that it lost the store, or found it again: what others look into the roster for. It stands
+    /// beside the header, because that member writes it without the lock.
+    pub(crate) alone: u64,
 }
 
 /// What stands where the header should be.
@@ -71,6 +74,7 @@ impl Header {
             used: 0,
             hand: 0,
             news: 0,
+            alone: 0,
         }
     }
 
@@ -83,9 +87,18 @@ impl Header {
     }
 
     pub(crate) fn read(file: &PaceFile) -> Result<Found, Trouble> {
-        let mut bytes = [0; HEADER_BYTES];
+        let mut bytes = [0; HEADER_BYTES + 8];
         let length = file.read_some(0, &mut bytes)?;
-        Ok(Self::from_bytes(&bytes, length))
+        let alone = u64::from_le_bytes(core::array::from_fn(|n| bytes[HEADER_BYTES + n]));
+        Ok(match Self::from_bytes(&core::array::from_fn(|n| bytes[n]), length) {
+            Found::Header(header) => Found::Header(Self { alone, ..header }),
+            other => other,
+        })
+    }
+
+    /// Says that a member lost the store, or found it again. Needs no lock.
+    pub(crate) fn say_alone(file: &PaceFile, since_boot: u64) -> Result<(), Trouble> {
+        file.write(HEADER_BYTES as u64, &since_boot.to_le_bytes())
     }
 
     pub(crate) fn write(&self, file: &PaceFile) -> Result<(), Trouble> {
@@ -143,6 +156,7 @@ impl Header {
             used: (word(80) >> 32) as u32,
             hand: word(80) as u32,
             news: word(88),
+            alone: 0,
         })
     }
 }

@@ -1,5 +1,6 @@
 //! Several members on one file, in virtual time.
 
+mod alone;
 mod crash;
 mod differing;
 mod history;
