@@ -1,5 +1,7 @@
 //! The first block of the file: what it is, its clock, and how far it is filled.
 
+use std::time::Duration;
+
 use comity_core::time::Instant;
 
 use crate::clock::Boot;
@@ -84,6 +86,12 @@ impl Header {
         self.last = self.last.saturating_add(wall.saturating_sub(self.last_wall));
         self.last_wall = wall;
         self.base = self.last.saturating_sub(since_boot);
+    }
+
+    /// Where boots cannot be told apart by a number, a clock that was further ahead is another boot's.
+    pub(crate) fn is_of_an_earlier_boot(&self, since_boot: u64, lease: Duration) -> bool {
+        let now = self.base.saturating_add(since_boot);
+        !self.boot.is_known() && self.last > now.saturating_add(comity_core::time::nanos(lease))
     }
 
     pub(crate) fn read(file: &PaceFile) -> Result<Found, Trouble> {
@@ -187,6 +195,15 @@ mod tests {
             Found::Header(read) => assert_eq!(read, header()),
             _ => panic!("not read"),
         }
+    }
+
+    #[test]
+    fn e13_without_a_number_of_the_boot_a_clock_that_went_back_tells() {
+        let lease = Duration::from_secs(10);
+        let nameless = Header { boot: Boot { id: Boot::UNKNOWN, namespace: 2 }, ..header() };
+        assert!(!nameless.is_of_an_earlier_boot(95 * SEC, lease), "signs of life are not given at each moment");
+        assert!(nameless.is_of_an_earlier_boot(5 * SEC, lease));
+        assert!(!header().is_of_an_earlier_boot(5 * SEC, lease), "the number says that it is the same");
     }
 
     #[test]

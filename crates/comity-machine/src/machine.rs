@@ -3,6 +3,8 @@
 mod inside;
 mod losing;
 
+pub(crate) use inside::read_header;
+
 use std::path::{Path, PathBuf};
 #[cfg(test)]
 use std::sync::Arc;
@@ -136,7 +138,8 @@ impl Machine {
         let unusable = |trouble: Trouble| StoreError::Unusable(format!("the shared pace cannot be used: {trouble}"));
         let place = Place::prepare(path).map_err(unusable)?;
         let mut roster = Roster::new(place.clone(), boot, settings.lease);
-        let opening = Opening { lost: false, base: None, boot, deadline: settings.lock_deadline };
+        let opening =
+            Opening { lost: false, base: None, boot, deadline: settings.lock_deadline, lease: settings.lease };
         let opened = match opening::open(&place, &roster, opening) {
             Ok(opened) => Some(opened),
             Err(Trouble::Unusable(why)) => return Err(unusable(Trouble::Unusable(why))),
@@ -387,7 +390,7 @@ impl Drop for Machine {
         }
         if let (Some(opened), Some(me)) = (&self.opened, self.roster.me())
             && let Ok(_locked) = opened.file.lock(self.settings.lock_deadline)
-            && inside::read_header(&opened.file, opened.generation).is_ok()
+            && read_header(&opened.file, opened.generation).is_ok()
         {
             let mut record = Record::blank();
             for (number, key) in self.side.records_with_places() {

@@ -14,7 +14,7 @@ use comity_core::time::Instant;
 
 use crate::clock::{self, Boot};
 use crate::file::may_write;
-use crate::place::{Place, cannot};
+use crate::place::{Place, cannot, open_itself};
 use crate::record::Ref;
 use crate::trouble::Trouble;
 
@@ -210,7 +210,8 @@ impl Roster {
         }
         let ended = u64::from(member.incarnation()).to_le_bytes();
         let path = self.place.members.join(member.slot().to_string());
-        let wrote = OpenOptions::new().write(true).open(path).and_then(|file| file.write_all_at(&ended, ENDED as u64));
+        let wrote =
+            open_itself(OpenOptions::new().write(true), &path).and_then(|file| file.write_all_at(&ended, ENDED as u64));
         if let Err(error) = wrote {
             tracing::debug!("a member that is gone was not told so: {error}");
         }
@@ -227,7 +228,8 @@ impl Roster {
     }
 
     fn look(&self, slot: u16) -> Option<Seen> {
-        let file = File::open(self.place.members.join(slot.to_string())).ok()?;
+        let path = self.place.members.join(slot.to_string());
+        let file = open_itself(OpenOptions::new().read(true), &path).ok()?;
         let mut bytes = [0; MEMBER_BYTES];
         file.read_exact_at(&mut bytes, 0).ok()?;
         let incarnation = word(&bytes, INCARNATION) as u16;

@@ -154,7 +154,7 @@ impl Machine {
             return Ok((Arc::clone(&opened.file), opened.generation));
         }
         let base = Some(self.clock.base());
-        let opening = Opening { lost: self.lost_file, base, boot: self.boot, deadline };
+        let opening = Opening { lost: self.lost_file, base, boot: self.boot, deadline, lease: self.settings.lease };
         let opened = match opening::open(&self.place, &self.roster, opening) {
             // The directory may be gone with all that was in it.
             Err(Trouble::Unusable(_)) if !self.place.members.exists() => {
@@ -269,7 +269,7 @@ fn shifted(at: Instant, old: u64, base: u64) -> Instant {
 }
 
 /// The header of a file that is still the store.
-pub(super) fn read_header(file: &PaceFile, generation: u64) -> Result<Header, Trouble> {
+pub(crate) fn read_header(file: &PaceFile, generation: u64) -> Result<Header, Trouble> {
     let length = file.len()?;
     match Header::read(file)? {
         Found::Header(header) if header.retired || header.generation != generation => Err(Trouble::Gone),

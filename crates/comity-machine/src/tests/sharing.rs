@@ -183,3 +183,27 @@ fn d8_records_of_hosts_that_are_as_new_are_used_again() {
     assert_eq!(listed.scopes.iter().filter(|known| known.name.starts_with("later")).count(), 3000);
     member.claim(at(3_700_002), "later7.example").expect_err("those that matter are found");
 }
+
+#[test]
+fn t13_all_is_forgotten_in_parts_that_nobody_waits_long_for() {
+    let town = Town::new(&[], Partial::default());
+    let mut one = town.member();
+    let hosts: Vec<String> = (0..600).map(|n| format!("h{n}.example")).collect();
+    for host in &hosts {
+        let grant = one.claim(at(0), host).unwrap();
+        one.learn(at(0), host, &grant, &refused(Some(SEC * 60)));
+        one.release(at(0), host, &grant);
+    }
+    let mut look = Machine::look(town.path()).unwrap();
+    let long = format!("{}example", format!("{}.", "a".repeat(60)).repeat(4));
+    let grant = one.claim(at(0), &long).unwrap();
+    one.learn(at(0), &long, &grant, &refused(Some(SEC * 60)));
+    assert_eq!(look.forget_by_name(Some(&long)), Ok(1), "a name that no record has room for");
+    assert_eq!(look.forget_by_name(None), Ok(601));
+    for host in &hosts {
+        one.claim(at(1), host).unwrap();
+    }
+    std::fs::remove_file(town.path()).unwrap();
+    let error = look.forget_by_name(None).unwrap_err().to_string();
+    assert!(error.contains("gone"), "{error}");
+}
