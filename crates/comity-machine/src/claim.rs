@@ -65,17 +65,24 @@ impl Section<'_> {
     fn take_the_strictest(&mut self, memory: &mut Memory, loaded: &mut Loaded) {
         let cell = memory.cell_mut(loaded.scope);
         let limits = Arc::clone(cell.limits());
-        if !limits.interval.is_zero() {
-            loaded.record.bring(self.now, limits.interval, limits.burst);
+        let mine = (!limits.interval.is_zero()).then_some((limits.interval, limits.burst));
+        let record = &mut loaded.record;
+        if let Some((interval, burst)) = mine {
+            record.bring(self.now, self.me, interval, burst);
         }
-        let (longest, least) = loaded.record.strictest(self.now);
-        let Some(interval) = longest.map(|longest| longest.max(limits.interval)) else { return };
-        let burst =
-            least.map_or(limits.burst, |least| if limits.interval.is_zero() { least } else { least.min(limits.burst) });
-        if (interval, burst) != (limits.interval, limits.burst) {
-            set_limits(cell, Arc::new(Limits { interval, burst, ..(*limits).clone() }));
-            loaded.set_here = Some(limits);
+        let Some((longest, by)) = record.longest_interval(self.now) else { return };
+        let (least, by_another) = record.least_burst(self.now).unwrap_or((limits.burst, by));
+        let (interval, burst) = mine.map_or((longest, least), |mine| (mine.0.max(longest), mine.1.min(least)));
+        if (interval, burst) == (limits.interval, limits.burst) {
+            return;
         }
+        for member in [by, by_another] {
+            if member != self.me && !self.roster.lives(member) {
+                record.brings_no_more(self.now, member);
+            }
+        }
+        set_limits(cell, Arc::new(Limits { interval, burst, ..(*limits).clone() }));
+        loaded.set_here = Some(limits);
     }
 
     /// Whether the request may start: what the core says once those that are gone are taken out, and whether others go

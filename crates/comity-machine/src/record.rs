@@ -233,32 +233,52 @@ impl Record {
         self.put_u64(LEARNED_AT, at.as_nanos());
     }
 
-    /// The strictest spacing that those who share it brought lately: the longest interval and the least burst.
-    pub(crate) fn strictest(&self, now: Instant) -> (Option<Duration>, Option<NonZeroU32>) {
-        let counts = |until: usize| self.u64(until) > now.as_nanos();
-        let interval = counts(STRICT_INTERVAL + 8).then(|| Duration::from_nanos(self.u64(STRICT_INTERVAL)));
-        let burst = counts(STRICT_BURST + 8).then(|| NonZeroU32::new(self.u64(STRICT_BURST) as u32)).flatten();
-        (interval, burst)
+    /// The longest interval that those who share it brought lately, and by whom.
+    pub(crate) fn longest_interval(&self, now: Instant) -> Option<(Duration, Ref)> {
+        let (nanos, by) = self.brought(LONGEST_INTERVAL, now)?;
+        Some((Duration::from_nanos(nanos), by))
     }
 
-    /// Notes the spacing that a process brings. The strictest counts for a while after each of its claims.
-    pub(crate) fn bring(&mut self, now: Instant, interval: Duration, burst: NonZeroU32) {
-        let (longest, least) = self.strictest(now);
-        let span = STRICT_FOR.max(interval.saturating_mul(3));
-        if longest.is_none_or(|longest| interval >= longest) {
-            self.put_for(STRICT_INTERVAL, comity_core::time::nanos(interval), now, span);
+    /// The least burst that those who share it brought lately, and by whom.
+    pub(crate) fn least_burst(&self, now: Instant) -> Option<(NonZeroU32, Ref)> {
+        let (burst, by) = self.brought(LEAST_BURST, now)?;
+        Some((NonZeroU32::new(burst as u32)?, by))
+    }
+
+    /// Notes the spacing that a member brings. The strictest counts for a while after each of its claims.
+    pub(crate) fn bring(&mut self, now: Instant, member: Ref, interval: Duration, burst: NonZeroU32) {
+        let span = BROUGHT_FOR.max(interval.saturating_mul(3));
+        let (longest, least) = (self.longest_interval(now), self.least_burst(now));
+        if longest.is_none_or(|(longest, by)| interval >= longest || by == member) {
+            self.put_brought(LONGEST_INTERVAL, comity_core::time::nanos(interval), now, span, member);
         }
-        if least.is_none_or(|least| burst <= least) {
-            self.put_for(STRICT_BURST, u64::from(burst.get()), now, span);
+        if least.is_none_or(|(least, by)| burst <= least || by == member) {
+            self.put_brought(LEAST_BURST, u64::from(burst.get()), now, span, member);
         }
     }
 
-    /// A value that counts for this long. What is renewed soon enough is not written at each claim.
-    fn put_for(&mut self, at: usize, value: u64, now: Instant, span: Duration) {
+    /// This member is gone: what it brought counts only until others that brought the same can have come.
+    pub(crate) fn brings_no_more(&mut self, now: Instant, member: Ref) {
+        let until = now.after(BROUGHT_FOR).as_nanos();
+        for at in [LONGEST_INTERVAL, LEAST_BURST] {
+            if self.u32(at + 16) == member.number() && self.u64(at + 8) > until {
+                self.put_u64(at + 8, until);
+            }
+        }
+    }
+
+    fn brought(&self, at: usize, now: Instant) -> Option<(u64, Ref)> {
+        let counts = self.u64(at + 8) > now.as_nanos();
+        counts.then(|| Some((self.u64(at), Ref::of(self.u32(at + 16))?))).flatten()
+    }
+
+    /// What is renewed soon enough is not written at each claim.
+    fn put_brought(&mut self, at: usize, value: u64, now: Instant, span: Duration, by: Ref) {
         let still = now.after(span / 4 * 3).as_nanos();
         if self.u64(at) != value || self.u64(at + 8) < still {
             self.put_u64(at, value);
             self.put_u64(at + 8, now.after(span).as_nanos());
+            self.put_u32(at + 16, by.number());
         }
     }
 
@@ -411,7 +431,7 @@ const MOST_PLACES: usize = 40;
 /// Members that can stand in line at one scope.
 const MOST_TURNS: usize = 24;
 /// How long after its claims a process's spacing holds for all who share a scope; three intervals where those are longer.
-const STRICT_FOR: Duration = Duration::from_secs(5);
+const BROUGHT_FOR: Duration = Duration::from_secs(5);
 /// How long after its last start what a host taught counts: the core's own rule.
 const MEMORY: Duration = Duration::from_secs(3600);
 
@@ -430,9 +450,9 @@ const READY: usize = LONGEST_WINDOW + 8;
 const TRIAL: usize = READY + 8;
 const SLOWED: usize = TRIAL + 8;
 const LEARNED_AT: usize = SLOWED + 32;
-const STRICT_INTERVAL: usize = LEARNED_AT + 8;
-const STRICT_BURST: usize = STRICT_INTERVAL + 16;
-const PLACES: usize = STRICT_BURST + 16;
+const LONGEST_INTERVAL: usize = LEARNED_AT + 8;
+const LEAST_BURST: usize = LONGEST_INTERVAL + 20;
+const PLACES: usize = LEAST_BURST + 20;
 const TURNS: usize = PLACES + MOST_PLACES * 8;
 const NAME: usize = TURNS + MOST_TURNS * 4;
 

@@ -156,3 +156,26 @@ fn where_nobody_comes_under_a_policy_any_more_another_takes_its_place() {
         assert_eq!(kind(&kept(&town)), kind(&policy.fresh()), "{ms}");
     }
 }
+
+#[test]
+fn a_limit_that_a_process_brought_by_mistake_ends_soon_after_it() {
+    let (_town, mut mistaken, mut other) = two(every(3_600_000), every(1000));
+    mistaken.claim(at(0), HOST).unwrap();
+    let wait = other.claim(at(5000), HOST).unwrap_err();
+    assert_eq!(wait.because, Because::Interval(SEC * 3600));
+    mistaken.kill();
+    other.claim(at(5001), HOST).expect_err("others may have brought the same");
+    other.claim(at(10_002), HOST).unwrap();
+    other.claim(at(11_002), HOST).unwrap();
+}
+
+#[test]
+fn a_process_that_takes_back_its_limit_holds_nobody() {
+    let (town, mut one, mut other) = two(every(60_000), every(1000));
+    one.claim(at(0), HOST).unwrap();
+    other.claim(at(2000), HOST).unwrap_err();
+    let rules = Arc::clone(&town.rules);
+    one.memory.set_rules(rules);
+    one.claim(at(3000), HOST).unwrap();
+    other.claim(at(4000), HOST).unwrap();
+}
