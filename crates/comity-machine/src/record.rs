@@ -7,7 +7,6 @@ use core::num::NonZeroU32;
 use std::time::Duration;
 
 use comity_core::limits::{SNAPSHOT_BYTES, Snapshot};
-use comity_core::policy::Learned;
 use comity_core::time::Instant;
 
 use crate::sum::{Key, sum};
@@ -219,13 +218,9 @@ impl Record {
         self.put(SLOWED, &bytes);
     }
 
-    /// What it learned under another kind of policy than this; `None` where that is the same kind, or nobody of its kind
-    /// came for so long that it counts no more.
-    pub(crate) fn learned_of_another_kind(&self, learned: &Learned, now: Instant) -> Option<Learned> {
-        let kept = self.state()?.learned;
-        let is_another = core::mem::discriminant(&kept) != core::mem::discriminant(learned);
-        let counts = Instant::from_nanos(self.u64(LEARNED_AT)).after(MEMORY) > now;
-        (is_another && kept != Learned::Nothing && counts).then_some(kept)
+    /// Whether one came lately under the kind of policy whose learned state is kept. Past that another may take its place.
+    pub(crate) fn learned_counts(&self, now: Instant) -> bool {
+        Instant::from_nanos(self.u64(LEARNED_AT)).after(MEMORY) > now
     }
 
     /// When one last came under the kind of policy whose learned state is kept.

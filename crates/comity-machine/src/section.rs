@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use comity_core::limits::all::Cells as _;
 use comity_core::limits::{Cell, Gcra, Limits, Part, Pause, ScopeId, Share, Snapshot, Window, Windows};
+use comity_core::policy::Learned;
 use comity_core::time::Instant;
 use comity_store::{Memory, ScopeKind, Store as _};
 
@@ -43,6 +44,8 @@ pub(crate) struct Loaded {
     pub(crate) passes: bool,
     /// Limits that a caller of this process brought: nobody else's, and in no record.
     is_own: bool,
+    /// What was learned under another kind of policy than this process goes by. It stays as it is.
+    pub(crate) learned_elsewhere: Option<Learned>,
     /// What a person set for this process, while stricter limits hold that others brought.
     pub(crate) set_here: Option<Arc<Limits>>,
 }
@@ -59,6 +62,7 @@ impl Loaded {
             log: None,
             passes: false,
             is_own: false,
+            learned_elsewhere: None,
             set_here: None,
         }
     }
@@ -79,7 +83,7 @@ impl Section<'_> {
         let key = key(name);
         let note = self.side.note(scope, key);
         (into.scope, into.key) = (scope, key);
-        (into.log, into.passes, into.set_here) = (None, false, None);
+        (into.log, into.passes, into.set_here, into.learned_elsewhere) = (None, false, None, None);
         into.is_own = memory.kind(scope) == Some(ScopeKind::Own);
         if into.is_own {
             (into.number, into.fresh) = (None, false);
@@ -136,7 +140,12 @@ impl Section<'_> {
             cell.forget();
         }
         match &state {
-            Some(state) => cell.restore(state),
+            Some(state) => {
+                cell.restore(state);
+                let is_another = core::mem::discriminant(&state.learned) != core::mem::discriminant(cell.learned());
+                let counts = state.learned != Learned::Nothing && into.record.learned_counts(self.now);
+                into.learned_elsewhere = (is_another && counts).then_some(state.learned);
+            }
             // What this process remembers is all there is; but after a loss, or where it was damaged, others knew more.
             None if damaged.is_some() => spend(cell, self.now),
             None if self.header.after_loss => spend(cell, self.header.born),
@@ -171,8 +180,10 @@ impl Section<'_> {
         let cell = memory.cell(loaded.scope);
         let state = cell.snapshot();
         let record = &mut loaded.record;
-        let kept = record.learned_of_another_kind(&state.learned, self.now);
-        record.put_state(&Snapshot { learned: kept.unwrap_or(state.learned), ..state.clone() });
+        match loaded.learned_elsewhere {
+            None => record.put_state(&state),
+            Some(learned) => record.put_state(&Snapshot { learned, ..state.clone() }),
+        }
         let own = self.side.own(loaded.scope);
         // Where there is no room for another member it goes uncounted: no limit in flight held it, or it would wait.
         record.put_places(self.me, own);
@@ -186,7 +197,7 @@ impl Section<'_> {
             return Ok(());
         }
         record.put_ready(ready(cell, &state, self.now));
-        if kept.is_none() {
+        if loaded.learned_elsewhere.is_none() {
             record.put_learned_at(self.now);
         }
         let Some(number) = self.number(loaded)? else { return Ok(()) };

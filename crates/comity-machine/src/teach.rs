@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use comity_core::limits::all::{self, Begin, Cells as _, Effects, Grant};
-use comity_core::limits::{Member, Part, ScopeId, Snapshot};
+use comity_core::limits::{Member, Part, ScopeId};
 use comity_core::time::Instant;
 use comity_store::{Lesson, Memory};
 
@@ -95,8 +95,7 @@ impl Section<'_> {
             for loaded in &mut loaded {
                 loaded.record.put_forgets(loaded.record.forgets().wrapping_add(1));
                 loaded.record.put_slowed(None);
-                // Also what was learned under another kind of policy.
-                loaded.record.put_state(&Snapshot::default());
+                loaded.learned_elsewhere = None;
             }
             self.store_all(memory, &mut loaded)?;
         }
