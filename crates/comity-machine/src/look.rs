@@ -13,11 +13,12 @@ use crate::file::PaceFile;
 use crate::header::{Found, Header};
 use crate::index::{self, record_at};
 use crate::machine::{Settings, read_header};
-use crate::place::{Place, open_itself, resolved};
+use crate::place::Place;
 use crate::record::{RECORD_BYTES, RECORDS_A_PAGE, Record, Ref, begins_a_log};
 use crate::roster::{Roster, Seen};
 use crate::sum::{Key, key};
 use crate::trouble::Trouble;
+use crate::trust::{open_itself, resolved};
 
 /// A store that is looked at.
 #[derive(Debug)]

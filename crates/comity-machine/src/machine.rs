@@ -116,11 +116,11 @@ impl Machine {
     /// Opens the store at this path, or makes it there, and joins those that share it.
     ///
     /// New files are their user's alone; in a directory that others may write they are theirs too, as far as the umask
-    /// lets them.
+    /// lets them. Where everybody may write, what another user made is not trusted, unless the directory is that user's.
     ///
     /// # Errors
-    /// When there can be no store at the path: it is a directory or another kind of file, may not be written, or its file
-    /// system has no locks that hold. A store that is only out of reach is none: this process begins without it.
+    /// When there can be no store at the path: it is a directory or another kind of file, may not be written, something
+    /// beside it leads elsewhere or is another user's, or its file system has no locks that hold. A store that is only out of reach is none: this process begins without it.
     pub fn open(path: impl Into<PathBuf>, settings: Settings) -> Result<Self, StoreError> {
         Self::open_as(&path.into(), settings, Boot::of_this_machine())
     }

@@ -12,9 +12,10 @@ use crate::clock::{self, Boot};
 use crate::file::{PaceFile, lock_within};
 use crate::header::{Found, Header};
 use crate::index::least_length;
-use crate::place::{Place, cannot, open_itself};
+use crate::place::{Place, cannot};
 use crate::roster::Roster;
 use crate::trouble::Trouble;
+use crate::trust::open_itself;
 
 /// An open store.
 #[derive(Clone, Debug)]

@@ -14,9 +14,10 @@ use comity_core::time::Instant;
 
 use crate::clock::{self, Boot};
 use crate::file::may_write;
-use crate::place::{Place, cannot, open_itself};
+use crate::place::{Place, cannot};
 use crate::record::Ref;
 use crate::trouble::Trouble;
+use crate::trust::open_itself;
 
 /// The members' files, as one of them sees them.
 #[derive(Debug)]
