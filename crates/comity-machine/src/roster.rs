@@ -404,4 +404,16 @@ mod tests {
         assert!(all[1].was_given_up());
         all[1].join(7, Instant::ZERO).unwrap();
     }
+
+    #[test]
+    fn a_member_whose_file_is_there_again_is_missed_anew_the_next_time() {
+        let (_there, mut all) = rosters(2);
+        let other = all[1].me().unwrap();
+        let file = all[0].place.members.join(other.slot().to_string());
+        let aside = file.with_extension("aside");
+        std::fs::rename(&file, &aside).unwrap();
+        assert!(all[0].lives(other) && all[0].missing.len() == 1);
+        std::fs::rename(&aside, &file).unwrap();
+        assert!(all[0].lives(other) && all[0].missing.is_empty());
+    }
 }
