@@ -27,6 +27,12 @@ impl Section<'_> {
         for (member, loaded) in claim.members.iter().zip(&mut *loaded) {
             self.load(memory, member.scope, loaded)?;
         }
+        for loaded in loaded.iter_mut().filter(|loaded| loaded.is_shared()) {
+            if self.number(loaded)?.is_none() {
+                // What would start could not be told to the others (decision 8).
+                return Ok(Err(Wait::table_full(self.now.after(FULL_AGAIN))));
+            }
+        }
         for (member, loaded) in claim.members.iter().zip(&mut *loaded) {
             if member.part != Part::Learned && loaded.is_shared() {
                 self.take_the_strictest(memory, loaded);
@@ -231,6 +237,8 @@ enum Scarce {
     },
 }
 
+/// When a host that found the file full asks again.
+const FULL_AGAIN: Duration = Duration::from_millis(250);
 /// How long each that is before in line is left to come: a quarter of the interval, but no less than timers are late …
 const LEAST_TURN: Duration = Duration::from_millis(2);
 /// … and no more than a slot may be left unused for one that is gone.

@@ -6,7 +6,7 @@
 use core::num::NonZeroU32;
 use std::time::Duration;
 
-use comity_core::limits::{SNAPSHOT_BYTES, Snapshot};
+use comity_core::limits::{MEMORY, SNAPSHOT_BYTES, Snapshot};
 use comity_core::time::Instant;
 
 use crate::sum::{Key, sum};
@@ -427,8 +427,6 @@ const MOST_PLACES: usize = 40;
 const MOST_TURNS: usize = 24;
 /// How long after its claims a process's spacing holds for all who share a scope; three intervals where those are longer.
 const BROUGHT_FOR: Duration = Duration::from_secs(5);
-/// How long after its last start what a host taught counts: the core's own rule.
-const MEMORY: Duration = Duration::from_secs(3600);
 
 // Where what stands. The checksum comes first, over all that follows it.
 pub(crate) const KIND: usize = 8;

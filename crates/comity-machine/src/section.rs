@@ -267,7 +267,7 @@ impl Section<'_> {
     }
 
     /// The record's slot; a new one where it has none yet, `None` where there is no room.
-    fn number(&mut self, loaded: &mut Loaded) -> Result<Option<u32>, Trouble> {
+    pub(crate) fn number(&mut self, loaded: &mut Loaded) -> Result<Option<u32>, Trouble> {
         let roster = &mut *self.roster;
         if loaded.number.is_none()
             && let Some((number, log)) =
@@ -302,7 +302,7 @@ fn log_to_write(
         return None;
     }
     let page = LogPage::make(generation, key, &state.windows);
-    read.is_none_or(|read| read.0 != page.0).then_some((page, longest))
+    read.is_none_or(|read| read.0 != page.0).then_some((page, longest.max(state.windows.reach().1)))
 }
 
 /// When its clocks let the next request start, whoever is in flight.

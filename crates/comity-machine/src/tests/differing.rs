@@ -179,3 +179,17 @@ fn a_process_that_takes_back_its_limit_holds_nobody() {
     one.claim(at(3000), HOST).unwrap();
     other.claim(at(4000), HOST).unwrap();
 }
+
+/// Windows of two processes that differ: the longer one's log is kept.
+#[test]
+fn e02_a_longer_windows_log_outlives_a_start_under_a_shorter() {
+    let mut town = Town::new(&[], windows(&["5/1h"]));
+    let mut long = town.member();
+    town.rules = Town::new(&[], windows(&["20/1s"])).rules;
+    let mut short = town.member();
+    for n in 0..5 {
+        long.claim(at(n), HOST).unwrap();
+    }
+    short.claim(at(10_000), HOST).unwrap();
+    assert!(long.claim(at(12_000), HOST).is_err(), "five an hour, and a sixth started after 12 s");
+}
