@@ -1,9 +1,10 @@
 //! A claim under the lock: the core decides, and members that wait take turns (X8).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use comity_core::limits::all::{self, Cells as _, Claim, Grant, Origin};
-use comity_core::limits::{Because, Part, Wait};
+use comity_core::limits::{Because, Cell, Limits, Part, Wait};
 use comity_core::time::Instant;
 use comity_store::{Asked, Memory};
 
@@ -26,6 +27,17 @@ impl Section<'_> {
         for (member, loaded) in claim.members.iter().zip(&mut *loaded) {
             self.load(memory, member.scope, loaded)?;
         }
+        for loaded in loaded.iter_mut().filter(|loaded| loaded.is_shared()) {
+            if self.number(loaded)?.is_none() {
+                // What would start could not be told to the others (decision 8).
+                return Ok(Err(Wait::table_full(self.now.after(FULL_AGAIN))));
+            }
+        }
+        for (member, loaded) in claim.members.iter().zip(&mut *loaded) {
+            if member.part != Part::Learned && loaded.is_shared() {
+                self.take_the_strictest(memory, loaded);
+            }
+        }
         let answer = match self.decide(memory, claim, loaded) {
             Ok(()) => all::claim(memory, self.now, claim).map(|grant| Grant { from: Origin::Shared, ..grant }),
             Err(wait) => Err(wait),
@@ -40,6 +52,11 @@ impl Section<'_> {
         }
         let answer = answer.map_err(|wait| Wait { until: self.until(claim, &wait, loaded), ..wait });
         let stored = self.store_all(memory, loaded);
+        for loaded in &mut *loaded {
+            if let Some(limits) = loaded.set_here.take() {
+                set_limits(memory.cell_mut(loaded.scope), limits);
+            }
+        }
         if stored.is_err() && answer.is_ok() {
             // It does not start after all, and takes no place.
             for member in claim.members.iter().filter(|member| member.part != Part::Learned) {
@@ -47,6 +64,31 @@ impl Section<'_> {
             }
         }
         stored.map(|()| answer)
+    }
+
+    /// Processes may bring different spacings to one scope: the strictest holds for all of them, so that each one's promise
+    /// is kept and their turns are as many. Else the clock that all move would never come round for the slowest (X8).
+    fn take_the_strictest(&mut self, memory: &mut Memory, loaded: &mut Loaded) {
+        let cell = memory.cell_mut(loaded.scope);
+        let limits = Arc::clone(cell.limits());
+        let mine = (!limits.interval.is_zero()).then_some((limits.interval, limits.burst));
+        let record = &mut loaded.record;
+        if let Some((interval, burst)) = mine {
+            record.bring(self.now, self.me, interval, burst);
+        }
+        let Some((longest, by)) = record.longest_interval(self.now) else { return };
+        let (least, by_another) = record.least_burst(self.now).unwrap_or((limits.burst, by));
+        let (interval, burst) = mine.map_or((longest, least), |mine| (mine.0.max(longest), mine.1.min(least)));
+        if (interval, burst) == (limits.interval, limits.burst) {
+            return;
+        }
+        for member in [by, by_another] {
+            if member != self.me && !self.roster.lives(member) {
+                record.brings_no_more(self.now, member);
+            }
+        }
+        set_limits(cell, Arc::new(Limits { interval, burst, ..(*limits).clone() }));
+        loaded.set_here = Some(limits);
     }
 
     /// Whether the request may start: what the core says once those that are gone are taken out, and whether others go
@@ -142,7 +184,7 @@ impl Section<'_> {
     fn places_are_known(&mut self, memory: &Memory, claim: &Claim<'_>, loaded: &[Loaded]) -> Result<(), Wait> {
         for (member, loaded) in claim.members.iter().zip(loaded) {
             let Some(most) = memory.cell(loaded.scope).limits().in_flight else { continue };
-            if member.part == Part::Learned {
+            if member.part == Part::Learned || !loaded.is_shared() {
                 continue;
             }
             let settled = self.header.settled || self.roster.all_told(self.header.generation);
@@ -173,6 +215,13 @@ impl Section<'_> {
     }
 }
 
+/// Other limits, and the state as it is: it may have been learned under limits of another process.
+fn set_limits(cell: &mut Cell, limits: Arc<Limits>) {
+    let state = cell.snapshot();
+    cell.set_limits(limits);
+    cell.restore(&state);
+}
+
 /// What a scope has too little of.
 #[derive(Clone, Copy, Debug)]
 enum Scarce {
@@ -188,6 +237,8 @@ enum Scarce {
     },
 }
 
+/// When a host that found the file full asks again.
+const FULL_AGAIN: Duration = Duration::from_millis(250);
 /// How long each that is before in line is left to come: a quarter of the interval, but no less than timers are late …
 const LEAST_TURN: Duration = Duration::from_millis(2);
 /// … and no more than a slot may be left unused for one that is gone.

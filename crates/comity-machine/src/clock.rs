@@ -33,8 +33,20 @@ impl Boot {
     pub(crate) fn of_this_machine() -> Self {
         let id = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let namespace = std::fs::read_link("/proc/self/ns/time").unwrap_or_default();
-        Self { id: sum(2, id.trim_ascii()), namespace: sum(3, namespace.as_os_str().as_encoded_bytes()) }
+        let id = match id.trim_ascii() {
+            [] => Self::UNKNOWN,
+            id => sum(2, id),
+        };
+        Self { id, namespace: sum(3, namespace.as_os_str().as_encoded_bytes()) }
     }
+
+    /// The kernel numbers its boots.
+    pub(crate) fn is_known(self) -> bool {
+        self.id != Self::UNKNOWN
+    }
+
+    /// What stands for the boot where the kernel does not say.
+    pub(crate) const UNKNOWN: u64 = 0;
 }
 
 impl Clock {

@@ -1,5 +1,7 @@
 //! The first block of the file: what it is, its clock, and how far it is filled.
 
+use std::time::Duration;
+
 use comity_core::time::Instant;
 
 use crate::clock::Boot;
@@ -34,6 +36,9 @@ pub(crate) struct Header {
     pub(crate) hand: u32,
     /// Counts what those that wait should hear of.
     pub(crate) news: u64,
+    /// When a member last said that it lost the store, or found it again: what others look into the roster for. It stands
+    /// beside the header, because that member writes it without the lock.
+    pub(crate) alone: u64,
 }
 
 /// What stands where the header should be.
@@ -71,6 +76,7 @@ impl Header {
             used: 0,
             hand: 0,
             news: 0,
+            alone: 0,
         }
     }
 
@@ -82,10 +88,25 @@ impl Header {
         self.base = self.last.saturating_sub(since_boot);
     }
 
+    /// Where boots cannot be told apart by a number, a clock that was further ahead is another boot's.
+    pub(crate) fn is_of_an_earlier_boot(&self, since_boot: u64, lease: Duration) -> bool {
+        let now = self.base.saturating_add(since_boot);
+        !self.boot.is_known() && self.last > now.saturating_add(comity_core::time::nanos(lease))
+    }
+
     pub(crate) fn read(file: &PaceFile) -> Result<Found, Trouble> {
-        let mut bytes = [0; HEADER_BYTES];
+        let mut bytes = [0; HEADER_BYTES + 8];
         let length = file.read_some(0, &mut bytes)?;
-        Ok(Self::from_bytes(&bytes, length))
+        let alone = u64::from_le_bytes(core::array::from_fn(|n| bytes[HEADER_BYTES + n]));
+        Ok(match Self::from_bytes(&core::array::from_fn(|n| bytes[n]), length) {
+            Found::Header(header) => Found::Header(Self { alone, ..header }),
+            other => other,
+        })
+    }
+
+    /// Says that a member lost the store, or found it again. Needs no lock.
+    pub(crate) fn say_alone(file: &PaceFile, since_boot: u64) -> Result<(), Trouble> {
+        file.write(HEADER_BYTES as u64, &since_boot.to_le_bytes())
     }
 
     pub(crate) fn write(&self, file: &PaceFile) -> Result<(), Trouble> {
@@ -143,6 +164,7 @@ impl Header {
             used: (word(80) >> 32) as u32,
             hand: word(80) as u32,
             news: word(88),
+            alone: 0,
         })
     }
 }
@@ -151,7 +173,7 @@ impl Header {
 pub(crate) const HEADER_BYTES: usize = 128;
 const MAGIC: &[u8; 8] = b"COMITYPC";
 /// A file of another version is not read.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const HEADER_SEED: u64 = 11;
 /// A machine whose clock was never set starts here, so that "an hour ago" is never before the origin.
 const EARLIEST: u64 = 1_000_000_000_000_000_000;
@@ -173,6 +195,15 @@ mod tests {
             Found::Header(read) => assert_eq!(read, header()),
             _ => panic!("not read"),
         }
+    }
+
+    #[test]
+    fn e13_without_a_number_of_the_boot_a_clock_that_went_back_tells() {
+        let lease = Duration::from_secs(10);
+        let nameless = Header { boot: Boot { id: Boot::UNKNOWN, namespace: 2 }, ..header() };
+        assert!(!nameless.is_of_an_earlier_boot(95 * SEC, lease), "signs of life are not given at each moment");
+        assert!(nameless.is_of_an_earlier_boot(5 * SEC, lease));
+        assert!(!header().is_of_an_earlier_boot(5 * SEC, lease), "the number says that it is the same");
     }
 
     #[test]

@@ -17,6 +17,8 @@
 //! # What holds
 //! - A process that dies between any two writes has made the others slower at most: a start is charged before it is granted.
 //! - The lock is tried with a deadline. Past it a process goes on with its part of every limit.
+//! - One that goes on so says so, without the lock, and the others leave it its part.
+//! - Processes that bring different spacings to one scope all keep the strictest, while the one that brought it comes.
 //! - A file that is deleted, replaced, truncated or damaged is set aside; the new one begins with every burst spent, and
 //!   every process holds to what it remembers (X9).
 
@@ -37,6 +39,7 @@ mod side;
 mod sum;
 mod teach;
 mod trouble;
+mod trust;
 mod watch;
 
 #[cfg(test)]

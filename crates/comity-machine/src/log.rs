@@ -1,7 +1,9 @@
 //! The log of a scope's windows: a page of starts, where records have no room for them.
 
+use core::time::Duration;
+
 use comity_core::limits::Windows;
-use comity_core::time::Instant;
+use comity_core::time::{Instant, nanos};
 
 use crate::record::{KEY, KIND, KIND_LOG, NAME_LENGTH, PAGE_BYTES};
 use crate::sum::{Key, sum};
@@ -24,6 +26,9 @@ impl LogPage {
         bytes[NAME_LENGTH..NAME_LENGTH + 2].copy_from_slice(&(kept.len() as u16).to_le_bytes());
         bytes[KEY..KEY + 8].copy_from_slice(&key[0].to_le_bytes());
         bytes[KEY + 8..KEY + 16].copy_from_slice(&key[1].to_le_bytes());
+        let (most, longest) = windows.reach();
+        bytes[MOST_AT..MOST_AT + 4].copy_from_slice(&most.to_le_bytes());
+        bytes[LONGEST_AT..LONGEST_AT + 8].copy_from_slice(&nanos(longest).to_le_bytes());
         for (entry, (at, count)) in bytes[LOG_AT..].chunks_exact_mut(LOG_ENTRY_BYTES).zip(kept) {
             entry[..8].copy_from_slice(&at.as_nanos().to_le_bytes());
             entry[8..].copy_from_slice(&count.to_le_bytes());
@@ -46,12 +51,16 @@ impl LogPage {
             let count = u32::from_le_bytes(core::array::from_fn(|n| entry[8 + n]));
             (Instant::from_nanos(at), count)
         };
-        Some(Windows::kept(bytes[LOG_AT..].chunks_exact(LOG_ENTRY_BYTES).take(count).map(entry)))
+        let most = u32::from_le_bytes(core::array::from_fn(|n| bytes[MOST_AT + n]));
+        let starts = bytes[LOG_AT..].chunks_exact(LOG_ENTRY_BYTES).take(count).map(entry);
+        Some(Windows::kept(starts).reaching(most, Duration::from_nanos(word(LONGEST_AT))))
     }
 }
 
 // The beginning is like a record's, so that a walk over the pages tells the two apart.
-const LOG_AT: usize = 32;
+const MOST_AT: usize = 32;
+const LONGEST_AT: usize = 40;
+const LOG_AT: usize = 48;
 const LOG_ENTRY_BYTES: usize = 12;
 /// Starts a log tells apart; more are told together with their later neighbours.
 const LOG_ENTRIES: usize = (PAGE_BYTES - LOG_AT) / LOG_ENTRY_BYTES;

@@ -1,5 +1,6 @@
 //! A store as people look at it: without joining it.
 
+use std::fs::OpenOptions;
 use std::path::Path;
 
 use comity_core::limits::{Pause, Snapshot, Tally};
@@ -10,12 +11,14 @@ use comity_store::{Known, Listing, Lowered, MemberInfo, Readable, StoreError};
 use crate::clock::{self, Boot, Clock};
 use crate::file::PaceFile;
 use crate::header::{Found, Header};
-use crate::index::record_at;
-use crate::machine::Settings;
+use crate::index::{self, record_at};
+use crate::machine::{Settings, read_header};
 use crate::place::Place;
 use crate::record::{RECORD_BYTES, RECORDS_A_PAGE, Record, Ref, begins_a_log};
 use crate::roster::{Roster, Seen};
+use crate::sum::{Key, key};
 use crate::trouble::Trouble;
+use crate::trust::{open_itself, resolved};
 
 /// A store that is looked at.
 #[derive(Debug)]
@@ -29,12 +32,12 @@ pub struct Look {
 
 impl Look {
     pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
-        let place = Place::of(path);
-        let writable = std::fs::OpenOptions::new().read(true).write(true).open(path);
+        let no_pace = |error: Trouble| StoreError::Unusable(format!("no shared pace at {}: {error}", path.display()));
+        let place = Place::of(&resolved(path).map_err(no_pace)?);
+        let writable = open_itself(OpenOptions::new().read(true).write(true), &place.path);
         let is_writable = writable.is_ok();
-        let file = writable.or_else(|_| std::fs::File::open(path)).map_err(Trouble::Io).and_then(PaceFile::new);
-        let file =
-            file.map_err(|error| StoreError::Unusable(format!("no shared pace at {}: {error}", path.display())))?;
+        let file = writable.or_else(|_| open_itself(OpenOptions::new().read(true), &place.path));
+        let file = file.map_err(Trouble::Io).and_then(PaceFile::new).map_err(no_pace)?;
         let settings = Settings::default();
         let roster = Roster::new(place.clone(), Boot::of_this_machine(), settings.lease);
         let look = Self { place, file, writable: is_writable, settings, roster };
@@ -118,18 +121,32 @@ impl Look {
         if !self.writable {
             return Err(Trouble::Unusable("this user may not write it".to_owned()));
         }
-        let mut header = self.header()?;
-        let locked = self.file.lock(self.settings.lock_deadline)?;
-        if let Found::Header(read) = Header::read(&self.file)? {
-            header = read;
-        }
-        let mut forgotten = Vec::new();
+        let header = self.header()?;
+        let mut found = Vec::new();
         self.each_record(&header, |number, record| {
-            if name.is_none_or(|name| record.name() == name) {
-                forgotten.push((number, record.clone()));
+            if name.is_none_or(|name| record.is_of(key(name), name)) {
+                found.push((number, record.key()));
             }
         })?;
-        for (number, record) in &mut forgotten {
+        let mut forgotten = 0;
+        for some in found.chunks(RECORDS_A_SECTION) {
+            forgotten += self.forget_some(header.generation, some)?;
+        }
+        Ok(forgotten)
+    }
+
+    /// Few at once, so that nobody waits for the lock until its deadline.
+    fn forget_some(&self, generation: u64, some: &[(u32, Key)]) -> Result<usize, Trouble> {
+        let _locked = self.file.lock(self.settings.lock_deadline)?;
+        let mut header = read_header(&self.file, generation)?;
+        let mut record = Record::blank();
+        let mut forgotten = 0;
+        for (number, key) in some {
+            index::read(&self.file, *number, &mut record)?;
+            // Its place may be another's by now, and it may be damaged.
+            if !record.is_whole(generation) || record.key() != *key {
+                continue;
+            }
             let Some(state) = record.state() else { continue };
             record.put_state(&Snapshot {
                 learned: Learned::Nothing,
@@ -141,12 +158,12 @@ impl Look {
             record.put_forgets(record.forgets().wrapping_add(1));
             record.put_trial(None);
             record.put_slowed(None);
-            self.file.write(record_at(*number), record.sealed(header.generation))?;
+            self.file.write(record_at(*number), record.sealed(generation))?;
+            forgotten += 1;
         }
         header.news = header.news.wrapping_add(1);
         header.write(&self.file)?;
-        drop(locked);
-        Ok(forgotten.len())
+        Ok(forgotten)
     }
 }
 
@@ -184,6 +201,8 @@ fn known<'a>(record: &Record, roster: &Roster, lives: impl Fn(Ref) -> Option<&'a
     })
 }
 
+/// Records forgotten under one lock: a millisecond or two.
+const RECORDS_A_SECTION: usize = 256;
 /// Pages read at once: a megabyte.
 const PAGES_AT_ONCE: u32 = 256;
 /// A record that is being written is whole when it is read again.

@@ -1,6 +1,9 @@
 //! The store itself: every call one locked section, and a way on where the file is out of reach.
 
 mod inside;
+mod losing;
+
+pub(crate) use inside::read_header;
 
 use std::path::{Path, PathBuf};
 #[cfg(test)]
@@ -8,11 +11,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use comity_core::limits::all::{self, Begin, Cells as _, Claim, Effects, Grant};
-use comity_core::limits::{Member, Part, ScopeId};
+use comity_core::limits::{Member, Part, ScopeId, Share};
 use comity_core::time::Instant;
 use comity_store::{
-    Alone, Asked, Claimed, Lesson, Listing, Memory, News, OnFailure, ReadClock, Readable, Shared, Standing, Store as _,
-    StoreError, Wake,
+    Alone, Asked, Claimed, Lesson, Listing, Memory, News, OnFailure, ReadClock, Readable, ScopeKind, Shared, Standing,
+    Store as _, StoreError, Wake,
 };
 
 use crate::clock::{self, Boot, Clock};
@@ -26,7 +29,7 @@ use crate::record::Record;
 use crate::roster::Roster;
 use crate::section::Loaded;
 use crate::side::Side;
-use crate::sum::key;
+use crate::sum::{Key, key};
 use crate::trouble::Trouble;
 use crate::watch::Watching;
 
@@ -63,8 +66,19 @@ pub struct Machine {
     told: u64,
     side: Side,
     /// Forgotten while the store was lost: to be forgotten there too.
-    forgotten: Vec<ScopeId>,
+    forgotten: Vec<(ScopeId, Key)>,
     alone: Alone,
+    /// The part of every limit that is this process's while any lost the store; `None` where it never could count them.
+    part: Option<Share>,
+    /// Another lost the store: here, too, only a part of every limit may be used.
+    another_is_alone: bool,
+    /// What the file said of that when it was last looked into.
+    heeded: u64,
+    /// When this process last said that it lost the store; 0 where it did not.
+    said_alone: u64,
+    /// The process that opened it: a copy of it, made by fork(2), must not go by its locks.
+    process: u32,
+    wake: Option<Wake>,
     retry_at: Instant,
     backoff: Duration,
     /// Since boot, when the others were last counted.
@@ -102,11 +116,11 @@ impl Machine {
     /// Opens the store at this path, or makes it there, and joins those that share it.
     ///
     /// New files are their user's alone; in a directory that others may write they are theirs too, as far as the umask
-    /// lets them.
+    /// lets them. Where everybody may write, what another user made is not trusted, unless the directory is that user's.
     ///
     /// # Errors
-    /// When there can be no store at the path: it is a directory or another kind of file, may not be written, or its file
-    /// system has no locks that hold. A store that is only out of reach is none: this process begins without it.
+    /// When there can be no store at the path: it is a directory or another kind of file, may not be written, something
+    /// beside it leads elsewhere or is another user's, or its file system has no locks that hold. A store that is only out of reach is none: this process begins without it.
     pub fn open(path: impl Into<PathBuf>, settings: Settings) -> Result<Self, StoreError> {
         Self::open_as(&path.into(), settings, Boot::of_this_machine())
     }
@@ -124,7 +138,8 @@ impl Machine {
         let unusable = |trouble: Trouble| StoreError::Unusable(format!("the shared pace cannot be used: {trouble}"));
         let place = Place::prepare(path).map_err(unusable)?;
         let mut roster = Roster::new(place.clone(), boot, settings.lease);
-        let opening = Opening { lost: false, base: None, boot, deadline: settings.lock_deadline };
+        let opening =
+            Opening { lost: false, base: None, boot, deadline: settings.lock_deadline, lease: settings.lease };
         let opened = match opening::open(&place, &roster, opening) {
             Ok(opened) => Some(opened),
             Err(Trouble::Unusable(why)) => return Err(unusable(Trouble::Unusable(why))),
@@ -138,6 +153,12 @@ impl Machine {
         let seed = std::process::id() ^ roster.me().map_or(0, |me| me.number().rotate_left(8));
         let machine = Self {
             alone: Alone::new(settings.on_failure, seed),
+            part: None,
+            another_is_alone: false,
+            heeded: 0,
+            said_alone: 0,
+            process: std::process::id(),
+            wake: None,
             place,
             name,
             settings,
@@ -181,8 +202,12 @@ impl Machine {
     /// Something happens without the store: it is to be told later.
     fn unsaid(&mut self, memory: &mut Memory, scopes: impl IntoIterator<Item = ScopeId>) {
         for scope in scopes {
-            if let Some((name, _)) = memory.inspect(scope) {
-                self.side.unsaid(scope, key(name));
+            match memory.inspect(scope) {
+                Some((name, _)) if memory.kind(scope) == Some(ScopeKind::Own) => {
+                    self.side.note(scope, key(name));
+                }
+                Some((name, _)) => self.side.unsaid(scope, key(name)),
+                None => {}
             }
             memory.cell_mut(scope).set_in_flight(self.side.own(scope));
         }
@@ -193,6 +218,9 @@ impl Machine {
         let opened = self.opened.as_ref()?;
         let mut record = Record::blank();
         for member in members {
+            if memory.kind(member.scope)? == ScopeKind::Own {
+                continue;
+            }
             let (name, _) = memory.inspect(member.scope)?;
             let key = key(name);
             let note = self.side.note(member.scope, key);
@@ -215,14 +243,16 @@ impl Shared for Machine {
     }
 
     fn on_news(&mut self, wake: Wake) {
-        self.watching.watch.on_news(wake);
+        self.watching.watch.on_news(Wake::clone(&wake));
+        self.wake = Some(wake);
     }
 
     fn claim(&mut self, memory: &mut Memory, now: Instant, claim: &Claim<'_>, asked: Asked) -> Claimed {
         let mut room = core::mem::take(&mut self.room);
         let answer = self.inside(memory, now, |section, memory| section.claim(memory, claim, asked, &mut room));
         self.room = room;
-        let answer = answer.unwrap_or_else(|| {
+        let mut answer = answer.unwrap_or_else(|| {
+            self.say_alone();
             self.unsaid(memory, claim.members.iter().map(|member| member.scope));
             let answer = self.alone.claim(memory, now, claim);
             if answer.is_ok() {
@@ -232,13 +262,21 @@ impl Shared for Machine {
             }
             answer
         });
-        if let Err(wait) = &answer {
+        if let Err(wait) = &mut answer {
+            if self.another_is_alone && wait.until == Instant::FAR {
+                // The one that went by itself may be gone without a word.
+                wait.until = now.after(ASK_AGAIN);
+            }
             self.watching.waits_until(wait.until);
         }
         Claimed::Now(answer)
     }
 
     fn begin(&mut self, memory: &mut Memory, now: Instant, members: &[Member], grant: &mut Grant) -> Begin {
+        // One that was heard while the store was lost stands nowhere else.
+        if members.iter().any(|member| memory.cell(member.scope).paused_until() > now) {
+            return Begin::TooLate;
+        }
         if !grant.is_late(now)
             && let Some(paused) = self.is_paused(memory, now, members)
         {
@@ -284,7 +322,10 @@ impl Shared for Machine {
             for scope in scopes {
                 memory.cell_mut(*scope).forget();
             }
-            self.forgotten.extend_from_slice(scopes);
+            for scope in scopes {
+                let named = memory.inspect(*scope).map(|(name, _)| (*scope, key(name)));
+                self.forgotten.extend(named.filter(|named| !self.forgotten.contains(named)));
+            }
         }
     }
 
@@ -328,14 +369,28 @@ impl Machine {
     pub(crate) fn waits_until(&self, until: Instant) {
         self.watching.waits_until(until);
     }
+
+    /// As if the time between two signs of life had gone by.
+    pub(crate) fn lives_on(&mut self) {
+        self.counted = 0;
+    }
+
+    /// From now on this is the copy that fork(2) makes. What is returned is what the one that was copied has open.
+    pub(crate) fn fork(&mut self) -> (Arc<crate::roster::Own>, Opened) {
+        self.process = self.process.wrapping_add(1);
+        (Arc::clone(self.roster.own().unwrap()), self.opened.clone().unwrap())
+    }
 }
 
 /// Its places and its slot are free at once. Whatever does not go now, others do when they find it gone.
 impl Drop for Machine {
     fn drop(&mut self) {
+        if self.process != std::process::id() {
+            return;
+        }
         if let (Some(opened), Some(me)) = (&self.opened, self.roster.me())
             && let Ok(_locked) = opened.file.lock(self.settings.lock_deadline)
-            && inside::read_header(&opened.file, opened.generation).is_ok()
+            && read_header(&opened.file, opened.generation).is_ok()
         {
             let mut record = Record::blank();
             for (number, key) in self.side.records_with_places() {
@@ -357,5 +412,7 @@ impl Drop for Machine {
     }
 }
 
+/// When one that waits for a place while another is alone asks again.
+const ASK_AGAIN: Duration = Duration::from_millis(250);
 /// After a loss the store is tried again so soon at first.
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);

@@ -15,6 +15,7 @@ use crate::index::least_length;
 use crate::place::{Place, cannot};
 use crate::roster::Roster;
 use crate::trouble::Trouble;
+use crate::trust::open_itself;
 
 /// An open store.
 #[derive(Clone, Debug)]
@@ -33,6 +34,7 @@ pub(crate) struct Opening {
     pub(crate) base: Option<u64>,
     pub(crate) boot: Boot,
     pub(crate) deadline: Duration,
+    pub(crate) lease: Duration,
 }
 
 /// Opens the store, or makes one where there is none or what is there is none any more. One process at a time does so.
@@ -40,7 +42,7 @@ pub(crate) fn open(place: &Place, roster: &Roster, mut opening: Opening) -> Resu
     let guard = place.guard()?;
     let _guarded = lock_within(&guard, opening.deadline)?;
     for _ in 0..ATTEMPTS {
-        let file = match OpenOptions::new().read(true).write(true).open(&place.path) {
+        let file = match open_itself(OpenOptions::new().read(true).write(true), &place.path) {
             Ok(file) => Arc::new(PaceFile::new(file)?),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return make(place, roster, opening),
             Err(error) => return Err(cannot("open", &place.path, &error)),
@@ -48,7 +50,7 @@ pub(crate) fn open(place: &Place, roster: &Roster, mut opening: Opening) -> Resu
         let _locked = file.lock(opening.deadline)?;
         let why = match Header::read(&file)? {
             Found::Header(header) if header.retired => "it was set aside before".to_owned(),
-            Found::Header(header) => match adopt(&file, header, opening.boot) {
+            Found::Header(header) => match adopt(&file, header, opening) {
                 Ok((generation, base)) => return Ok(Opened { file: Arc::clone(&file), generation, base }),
                 Err(Trouble::Damaged(why)) => why,
                 Err(error) => return Err(error),
@@ -77,7 +79,8 @@ pub(crate) fn open(place: &Place, roster: &Roster, mut opening: Opening) -> Resu
 }
 
 /// Takes a whole file into use; after a boot its clock is set to go on.
-fn adopt(file: &PaceFile, mut header: Header, boot: Boot) -> Result<(u64, u64), Trouble> {
+fn adopt(file: &PaceFile, mut header: Header, opening: Opening) -> Result<(u64, u64), Trouble> {
+    let Opening { boot, lease, .. } = opening;
     if file.len()? < least_length(header.used) {
         return Err(Trouble::Damaged("it is shorter than it should be".to_owned()));
     }
@@ -87,8 +90,9 @@ fn adopt(file: &PaceFile, mut header: Header, boot: Boot) -> Result<(u64, u64), 
                 .to_owned(),
         ));
     }
-    if header.boot != boot {
-        header.after_boot(boot, clock::since_boot(), clock::wall());
+    let since_boot = clock::since_boot();
+    if header.boot != boot || header.is_of_an_earlier_boot(since_boot, lease) {
+        header.after_boot(boot, since_boot, clock::wall());
         header.write(file)?;
     }
     Ok((header.generation, header.base))

@@ -2,7 +2,7 @@
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use comity_store::StoreError;
 
 use crate::file::lock_within;
 use crate::trouble::Trouble;
+use crate::trust::{directory_of, is_trusted, open_itself, resolved};
 
 /// Where this user's processes share their pace unless told otherwise: `$XDG_STATE_HOME/comity/pace`, else
 /// `~/.local/state/comity/pace`.
@@ -52,13 +53,14 @@ impl Place {
                 path.join("pace").display()
             )));
         }
-        let mut place = Self::of(path);
-        let directory = place.directory().to_owned();
+        let directory = directory_of(path);
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
-            .create(&directory)
-            .map_err(|error| cannot("make the directory", &directory, &error))?;
+            .create(directory)
+            .map_err(|error| cannot("make the directory", directory, &error))?;
+        let mut place = Self::of(&resolved(path)?);
+        let directory = place.directory().to_owned();
         refuse_networks(&directory, path)?;
         place.mode = mode_in(&directory)?;
         place.make_members()?;
@@ -82,7 +84,22 @@ impl Place {
             .recursive(true)
             .mode(self.mode | execute)
             .create(&self.members)
-            .map_err(|error| cannot("make the directory", &self.members, &error))
+            .map_err(|error| cannot("make the directory", &self.members, &error))?;
+        self.trust_members()
+    }
+
+    /// In a directory that somebody else made, under a name that was foreseen, lie in wait what files they like.
+    fn trust_members(&self) -> Result<(), Trouble> {
+        let members = self.members.symlink_metadata()?;
+        let directory = self.directory().metadata()?;
+        if members.is_dir() && is_trusted(members.uid(), &directory) {
+            return Ok(());
+        }
+        Err(Trouble::Unusable(format!(
+            "{} is {}: move it away, or give another path",
+            self.members.display(),
+            if members.is_dir() { "another user's" } else { "no directory" }
+        )))
     }
 
     /// Opens the guard's file, which is locked while a store is made or set aside.
@@ -92,7 +109,7 @@ impl Place {
 
     /// A file with this place's permissions, made where there is none.
     pub(crate) fn open(&self, path: &Path) -> io::Result<File> {
-        OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(self.mode).open(path)
+        open_itself(OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(self.mode), path)
     }
 
     /// The name under which a file that is no store any more is set aside.
@@ -106,10 +123,7 @@ impl Place {
     }
 
     fn directory(&self) -> &Path {
-        match self.path.parent() {
-            Some(parent) if parent != Path::new("") => parent,
-            _ => Path::new("."),
-        }
+        directory_of(&self.path)
     }
 
     /// Locks that do not exclude would make every process believe it is alone.

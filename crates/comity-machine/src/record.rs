@@ -3,9 +3,10 @@
 //! A record is kept as the bytes it has in the file; what changes is put in its place and noted, so that what did not
 //! change is not written.
 
+use core::num::NonZeroU32;
 use std::time::Duration;
 
-use comity_core::limits::{SNAPSHOT_BYTES, Snapshot};
+use comity_core::limits::{MEMORY, SNAPSHOT_BYTES, Snapshot};
 use comity_core::time::Instant;
 
 use crate::sum::{Key, sum};
@@ -217,6 +218,65 @@ impl Record {
         self.put(SLOWED, &bytes);
     }
 
+    /// Whether one came lately under the kind of policy whose learned state is kept. Past that another may take its place.
+    pub(crate) fn learned_counts(&self, now: Instant) -> bool {
+        Instant::from_nanos(self.u64(LEARNED_AT)).after(MEMORY) > now
+    }
+
+    /// When one last came under the kind of policy whose learned state is kept.
+    pub(crate) fn put_learned_at(&mut self, at: Instant) {
+        self.put_u64(LEARNED_AT, at.as_nanos());
+    }
+
+    /// The longest interval that those who share it brought lately, and by whom.
+    pub(crate) fn longest_interval(&self, now: Instant) -> Option<(Duration, Ref)> {
+        let (nanos, by) = self.brought(LONGEST_INTERVAL, now)?;
+        Some((Duration::from_nanos(nanos), by))
+    }
+
+    /// The least burst that those who share it brought lately, and by whom.
+    pub(crate) fn least_burst(&self, now: Instant) -> Option<(NonZeroU32, Ref)> {
+        let (burst, by) = self.brought(LEAST_BURST, now)?;
+        Some((NonZeroU32::new(burst as u32)?, by))
+    }
+
+    /// Notes the spacing that a member brings. The strictest counts for a while after each of its claims.
+    pub(crate) fn bring(&mut self, now: Instant, member: Ref, interval: Duration, burst: NonZeroU32) {
+        let span = BROUGHT_FOR.max(interval.saturating_mul(3));
+        let (longest, least) = (self.longest_interval(now), self.least_burst(now));
+        if longest.is_none_or(|(longest, by)| interval >= longest || by == member) {
+            self.put_brought(LONGEST_INTERVAL, comity_core::time::nanos(interval), now, span, member);
+        }
+        if least.is_none_or(|(least, by)| burst <= least || by == member) {
+            self.put_brought(LEAST_BURST, u64::from(burst.get()), now, span, member);
+        }
+    }
+
+    /// This member is gone: what it brought counts only until others that brought the same can have come.
+    pub(crate) fn brings_no_more(&mut self, now: Instant, member: Ref) {
+        let until = now.after(BROUGHT_FOR).as_nanos();
+        for at in [LONGEST_INTERVAL, LEAST_BURST] {
+            if self.u32(at + 16) == member.number() && self.u64(at + 8) > until {
+                self.put_u64(at + 8, until);
+            }
+        }
+    }
+
+    fn brought(&self, at: usize, now: Instant) -> Option<(u64, Ref)> {
+        let counts = self.u64(at + 8) > now.as_nanos();
+        counts.then(|| Some((self.u64(at), Ref::of(self.u32(at + 16))?))).flatten()
+    }
+
+    /// What is renewed soon enough is not written at each claim.
+    fn put_brought(&mut self, at: usize, value: u64, now: Instant, span: Duration, by: Ref) {
+        let still = now.after(span / 4 * 3).as_nanos();
+        if self.u64(at) != value || self.u64(at + 8) < still {
+            self.put_u64(at, value);
+            self.put_u64(at + 8, now.after(span).as_nanos());
+            self.put_u32(at + 16, by.number());
+        }
+    }
+
     /// Who is in flight, with how many places.
     pub(crate) fn places(&self) -> impl Iterator<Item = (Ref, u32)> {
         (0..MOST_PLACES).filter_map(|n| Some((Ref::of(self.u32(PLACES + n * 8))?, self.u32(PLACES + n * 8 + 4))))
@@ -365,8 +425,8 @@ pub(crate) const RECORDS_A_PAGE: u32 = (PAGE_BYTES / RECORD_BYTES) as u32;
 const MOST_PLACES: usize = 40;
 /// Members that can stand in line at one scope.
 const MOST_TURNS: usize = 24;
-/// How long after its last start what a host taught counts: the core's own rule.
-const MEMORY: Duration = Duration::from_secs(3600);
+/// How long after its claims a process's spacing holds for all who share a scope; three intervals where those are longer.
+const BROUGHT_FOR: Duration = Duration::from_secs(5);
 
 // Where what stands. The checksum comes first, over all that follows it.
 pub(crate) const KIND: usize = 8;
@@ -382,7 +442,10 @@ const LONGEST_WINDOW: usize = FREED_AT + 8;
 const READY: usize = LONGEST_WINDOW + 8;
 const TRIAL: usize = READY + 8;
 const SLOWED: usize = TRIAL + 8;
-const PLACES: usize = SLOWED + 32;
+const LEARNED_AT: usize = SLOWED + 32;
+const LONGEST_INTERVAL: usize = LEARNED_AT + 8;
+const LEAST_BURST: usize = LONGEST_INTERVAL + 20;
+const PLACES: usize = LEAST_BURST + 20;
 const TURNS: usize = PLACES + MOST_PLACES * 8;
 const NAME: usize = TURNS + MOST_TURNS * 4;
 

@@ -4,6 +4,7 @@
 //! killed. In it stands its last sign of life, so that one that was stopped loses its places after the lease.
 
 use std::fs::{File, OpenOptions, TryLockError};
+use std::num::NonZeroU32;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -16,6 +17,7 @@ use crate::file::may_write;
 use crate::place::{Place, cannot};
 use crate::record::Ref;
 use crate::trouble::Trouble;
+use crate::trust::open_itself;
 
 /// The members' files, as one of them sees them.
 #[derive(Debug)]
@@ -48,6 +50,18 @@ pub(crate) struct Seen {
     /// The generation of the file that it has told its places.
     told: u64,
     pub(crate) lives: bool,
+    /// It lost the store lately, and goes on with a part of every limit.
+    pub(crate) is_alone: bool,
+}
+
+/// Those that share a store.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Count {
+    pub(crate) members: NonZeroU32,
+    /// Which of them this process is, from 0.
+    pub(crate) rank: u32,
+    /// Whether another of them lost the store.
+    pub(crate) any_alone: bool,
 }
 
 impl Roster {
@@ -124,6 +138,7 @@ impl Roster {
             return true;
         }
         let Some(seen) = self.look(member.slot()) else { return self.is_missed(member.slot()) };
+        self.missing.retain(|(slot, _)| *slot != member.slot());
         if seen.member != member {
             return false;
         }
@@ -135,11 +150,24 @@ impl Roster {
 
     /// All that live, in the order of their slots.
     pub(crate) fn all(&self) -> Vec<Seen> {
-        let Ok(entries) = self.place.members.read_dir() else { return Vec::new() };
+        self.read().unwrap_or_default()
+    }
+
+    /// The same; `None` where it cannot be read.
+    fn read(&self) -> Option<Vec<Seen>> {
+        let entries = self.place.members.read_dir().ok()?;
         let slots = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u16>().ok());
         let mut all: Vec<Seen> = slots.filter_map(|slot| self.look(slot)).filter(|seen| seen.lives).collect();
         all.sort_unstable_by_key(|seen| seen.member.slot());
-        all
+        Some(all)
+    }
+
+    /// Counts those that live; `None` where that cannot be told, or this process is not among them.
+    pub(crate) fn count(&self) -> Option<Count> {
+        let all = self.read()?;
+        let rank = all.iter().position(|seen| Some(seen.member) == self.me())?;
+        let any_alone = all.iter().enumerate().any(|(n, seen)| n != rank && seen.is_alone);
+        Some(Count { members: NonZeroU32::new(u32::try_from(all.len()).ok()?)?, rank: rank as u32, any_alone })
     }
 
     /// Whether others live.
@@ -183,7 +211,8 @@ impl Roster {
         }
         let ended = u64::from(member.incarnation()).to_le_bytes();
         let path = self.place.members.join(member.slot().to_string());
-        let wrote = OpenOptions::new().write(true).open(path).and_then(|file| file.write_all_at(&ended, ENDED as u64));
+        let wrote =
+            open_itself(OpenOptions::new().write(true), &path).and_then(|file| file.write_all_at(&ended, ENDED as u64));
         if let Err(error) = wrote {
             tracing::debug!("a member that is gone was not told so: {error}");
         }
@@ -200,14 +229,17 @@ impl Roster {
     }
 
     fn look(&self, slot: u16) -> Option<Seen> {
-        let file = File::open(self.place.members.join(slot.to_string())).ok()?;
+        let path = self.place.members.join(slot.to_string());
+        let file = open_itself(OpenOptions::new().read(true), &path).ok()?;
         let mut bytes = [0; MEMBER_BYTES];
         file.read_exact_at(&mut bytes, 0).ok()?;
         let incarnation = word(&bytes, INCARNATION) as u16;
         let member = Ref::new(slot, incarnation);
         let length = (word(&bytes, NAME_LENGTH) as usize).min(MEMBER_BYTES - NAME);
         let beat = word(&bytes, BEAT);
-        let fresh = clock::since_boot().saturating_sub(beat) <= comity_core::time::nanos(self.lease);
+        let now = clock::since_boot();
+        let fresh = now.saturating_sub(beat) <= comity_core::time::nanos(self.lease);
+        let alone = word(&bytes, ALONE);
         let ended = word(&bytes, ENDED) == u64::from(incarnation);
         // The cheap signs first; a lock that can be had is nobody's.
         let lives = self.me() == Some(member)
@@ -223,6 +255,7 @@ impl Roster {
             base: word(&bytes, BASE),
             told: word(&bytes, TOLD),
             lives,
+            is_alone: alone != 0 && now.saturating_sub(alone) <= comity_core::time::nanos(ALONE_FOR),
         })
     }
 
@@ -247,6 +280,13 @@ impl Own {
         let since = now.saturating_sub(self.last_beat.swap(now, Ordering::Relaxed));
         let wrote = self.file.write_all_at(&now.to_le_bytes(), BEAT as u64);
         wrote.is_err() || since > comity_core::time::nanos(lease / 2)
+    }
+
+    /// Says that this process lost the store, or found it again.
+    pub(crate) fn say_alone(&self, alone: bool) -> Result<(), Trouble> {
+        may_write()?;
+        let since_boot = if alone { clock::since_boot() } else { 0 };
+        Ok(self.file.write_all_at(&since_boot.to_le_bytes(), ALONE as u64)?)
     }
 
     /// Whether the file still has its name.
@@ -285,6 +325,8 @@ fn word(bytes: &[u8; MEMBER_BYTES], at: usize) -> u64 {
     u64::from_le_bytes(core::array::from_fn(|n| bytes[at + n]))
 }
 
+/// So long after it said so others count on a member's being alone. It says so again as long as it asks for anything.
+const ALONE_FOR: Duration = Duration::from_secs(60);
 /// More processes than share a machine's pace.
 const MOST_SLOTS: u16 = 4096;
 
@@ -297,7 +339,8 @@ const TOLD: usize = 32;
 const BEAT: usize = 40;
 const ENDED: usize = 48;
 const NAME_LENGTH: usize = 56;
-const NAME: usize = 64;
+const ALONE: usize = 64;
+const NAME: usize = 72;
 const MEMBER_BYTES: usize = 256;
 
 #[cfg(test)]
@@ -360,5 +403,17 @@ mod tests {
         assert!(all[0].lives(other));
         assert!(all[1].was_given_up());
         all[1].join(7, Instant::ZERO).unwrap();
+    }
+
+    #[test]
+    fn a_member_whose_file_is_there_again_is_missed_anew_the_next_time() {
+        let (_there, mut all) = rosters(2);
+        let other = all[1].me().unwrap();
+        let file = all[0].place.members.join(other.slot().to_string());
+        let aside = file.with_extension("aside");
+        std::fs::rename(&file, &aside).unwrap();
+        assert!(all[0].lives(other) && all[0].missing.len() == 1);
+        std::fs::rename(&aside, &file).unwrap();
+        assert!(all[0].lives(other) && all[0].missing.is_empty());
     }
 }

@@ -1,11 +1,13 @@
 //! One locked section: records come into the memory's scopes, the core decides there, and what changed goes back.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use comity_core::limits::all::Cells as _;
-use comity_core::limits::{Cell, Gcra, Part, Pause, ScopeId, Share, Snapshot, Window, Windows};
+use comity_core::limits::{Cell, Gcra, Limits, Part, Pause, ScopeId, Share, Snapshot, Window, Windows};
+use comity_core::policy::Learned;
 use comity_core::time::Instant;
-use comity_store::{Memory, Store as _};
+use comity_store::{Memory, ScopeKind, Store as _};
 
 use crate::file::PaceFile;
 use crate::header::Header;
@@ -40,12 +42,34 @@ pub(crate) struct Loaded {
     log: Option<LogPage>,
     /// A start here is one over others that were before in line and did not come.
     pub(crate) passes: bool,
+    /// Limits that a caller of this process brought: nobody else's, and in no record.
+    is_own: bool,
+    /// What was learned under another kind of policy than this process goes by. It stays as it is.
+    pub(crate) learned_elsewhere: Option<Learned>,
+    /// What a person set for this process, while stricter limits hold that others brought.
+    pub(crate) set_here: Option<Arc<Limits>>,
 }
 
 impl Loaded {
     pub(crate) fn blank() -> Self {
         let record = Record::blank();
-        Self { scope: ScopeId(0), record, key: [0; 2], number: None, fresh: false, log: None, passes: false }
+        Self {
+            scope: ScopeId(0),
+            record,
+            key: [0; 2],
+            number: None,
+            fresh: false,
+            log: None,
+            passes: false,
+            is_own: false,
+            learned_elsewhere: None,
+            set_here: None,
+        }
+    }
+
+    /// Whether others share this scope: not so where a caller of this process brought its limits (T5).
+    pub(crate) fn is_shared(&self) -> bool {
+        !self.is_own
     }
 }
 
@@ -58,6 +82,14 @@ impl Section<'_> {
         };
         let key = key(name);
         let note = self.side.note(scope, key);
+        (into.scope, into.key) = (scope, key);
+        (into.log, into.passes, into.set_here, into.learned_elsewhere) = (None, false, None, None);
+        into.is_own = memory.kind(scope) == Some(ScopeKind::Own);
+        if into.is_own {
+            (into.number, into.fresh) = (None, false);
+            into.record = Record::blank();
+            return Ok(());
+        }
         if note.generation != generation {
             note.unset_number();
         }
@@ -84,10 +116,8 @@ impl Section<'_> {
             index::Place::Record(number) if state.is_none() => Some(number),
             _ => None,
         };
-        (into.scope, into.key) = (scope, key);
         into.number = note.number().or(damaged);
         into.fresh = found == index::Place::Nowhere;
-        (into.log, into.passes) = (None, false);
         if state.is_none() {
             into.record.make(key, name);
         }
@@ -110,7 +140,12 @@ impl Section<'_> {
             cell.forget();
         }
         match &state {
-            Some(state) => cell.restore(state),
+            Some(state) => {
+                cell.restore(state);
+                let is_another = core::mem::discriminant(&state.learned) != core::mem::discriminant(cell.learned());
+                let counts = state.learned != Learned::Nothing && into.record.learned_counts(self.now);
+                into.learned_elsewhere = (is_another && counts).then_some(state.learned);
+            }
             // What this process remembers is all there is; but after a loss, or where it was damaged, others knew more.
             None if damaged.is_some() => spend(cell, self.now),
             None if self.header.after_loss => spend(cell, self.header.born),
@@ -138,11 +173,17 @@ impl Section<'_> {
 
     /// Writes back what changed.
     pub(crate) fn store(&mut self, memory: &Memory, loaded: &mut Loaded) -> Result<(), Trouble> {
+        if loaded.is_own {
+            return Ok(());
+        }
         let generation = self.header.generation;
         let cell = memory.cell(loaded.scope);
         let state = cell.snapshot();
         let record = &mut loaded.record;
-        record.put_state(&state);
+        match loaded.learned_elsewhere {
+            None => record.put_state(&state),
+            Some(learned) => record.put_state(&Snapshot { learned, ..state.clone() }),
+        }
         let own = self.side.own(loaded.scope);
         // Where there is no room for another member it goes uncounted: no limit in flight held it, or it would wait.
         record.put_places(self.me, own);
@@ -156,6 +197,9 @@ impl Section<'_> {
             return Ok(());
         }
         record.put_ready(ready(cell, &state, self.now));
+        if loaded.learned_elsewhere.is_none() {
+            record.put_learned_at(self.now);
+        }
         let Some(number) = self.number(loaded)? else { return Ok(()) };
         let record = &mut loaded.record;
         if let Some((page, longest)) = log {
@@ -183,6 +227,9 @@ impl Section<'_> {
     /// Takes out members that are gone, with their places and their trial. True where that changed anything.
     pub(crate) fn reap(&mut self, memory: &mut Memory, loaded: &mut Loaded) -> bool {
         let mut changed = false;
+        if loaded.is_own {
+            return changed;
+        }
         let places: Vec<(Ref, u32)> = loaded.record.places().collect();
         let cell = memory.cell_mut(loaded.scope);
         for (member, count) in places {
@@ -220,7 +267,7 @@ impl Section<'_> {
     }
 
     /// The record's slot; a new one where it has none yet, `None` where there is no room.
-    fn number(&mut self, loaded: &mut Loaded) -> Result<Option<u32>, Trouble> {
+    pub(crate) fn number(&mut self, loaded: &mut Loaded) -> Result<Option<u32>, Trouble> {
         let roster = &mut *self.roster;
         if loaded.number.is_none()
             && let Some((number, log)) =
@@ -255,7 +302,7 @@ fn log_to_write(
         return None;
     }
     let page = LogPage::make(generation, key, &state.windows);
-    read.is_none_or(|read| read.0 != page.0).then_some((page, longest))
+    read.is_none_or(|read| read.0 != page.0).then_some((page, longest.max(state.windows.reach().1)))
 }
 
 /// When its clocks let the next request start, whoever is in flight.

@@ -109,13 +109,17 @@ impl Side {
         let mut scopes = core::mem::take(&mut self.unsaid);
         if all_places {
             scopes.extend(self.with_places());
+            scopes.sort_unstable();
+            scopes.dedup();
         }
         scopes
     }
 
-    /// Those were not told after all.
+    /// Those were not told after all. The ones that were not unsaid, but only to be told again, are found again by
+    /// themselves.
     pub(crate) fn put_back(&mut self, scopes: Vec<ScopeId>) {
-        self.unsaid.extend(scopes);
+        self.unsaid = scopes;
+        self.unsaid.retain(|scope| self.notes.get(scope.0 as usize).is_some_and(|note| note.unsaid));
     }
 
     /// Scopes in which this process has places.

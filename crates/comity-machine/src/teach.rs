@@ -95,6 +95,7 @@ impl Section<'_> {
             for loaded in &mut loaded {
                 loaded.record.put_forgets(loaded.record.forgets().wrapping_add(1));
                 loaded.record.put_slowed(None);
+                loaded.learned_elsewhere = None;
             }
             self.store_all(memory, &mut loaded)?;
         }
@@ -105,8 +106,11 @@ impl Section<'_> {
     /// Tells the file what this process did without it, or all its places anew.
     pub(crate) fn tell(&mut self, memory: &mut Memory, scopes: &[ScopeId]) -> Result<(), Trouble> {
         for scope in scopes {
-            let mut loaded = self.load_all(memory, [*scope])?;
-            self.store_all(memory, &mut loaded)?;
+            // One that the memory dropped meanwhile mattered no more.
+            if memory.kind(*scope).is_some() {
+                let mut loaded = self.load_all(memory, [*scope])?;
+                self.store_all(memory, &mut loaded)?;
+            }
         }
         Ok(())
     }

@@ -1,4 +1,7 @@
 //! How a process goes on while the store it shares is out of reach: slower, never faster (decision 7).
+//!
+//! That holds where the store is lost to all. Where it is lost to some only, those inside may not know of it, and the parts of
+//! those outside come on top.
 
 use core::num::NonZeroU32;
 use core::time::Duration;

@@ -1,24 +1,26 @@
-//! Getting under the lock, and what is done there each time; losing the store, and finding it again.
+//! Getting under the lock, and what is done there each time.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use comity_core::limits::all::Cells as _;
 use comity_core::limits::{ScopeId, Share};
-use comity_core::time::Instant;
-use comity_store::Memory;
+use comity_core::time::{Instant, nanos};
+use comity_store::{Memory, Store as _, Wake};
 
-use super::{FIRST_BACKOFF, Machine};
+use super::Machine;
 use crate::clock;
 use crate::file::PaceFile;
 use crate::header::{Found, Header};
 use crate::index::least_length;
 use crate::opening::{self, Opening};
 use crate::place::Place;
+use crate::roster::Roster;
 use crate::section::Section;
+use crate::side::Side;
+use crate::sum::{Key, key};
 use crate::trouble::Trouble;
-use crate::watch::beat_every;
+use crate::watch::{Watching, beat_every};
 
 impl Machine {
     /// Does a piece of work under the lock; `None` where the store is lost.
@@ -28,16 +30,22 @@ impl Machine {
         now: Instant,
         work: impl FnOnce(&mut Section<'_>, &mut Memory) -> Result<R, Trouble>,
     ) -> Option<R> {
+        if self.process != std::process::id() {
+            self.become_another(memory);
+        }
         if self.alone.since().is_some() && now < self.retry_at {
             return None;
         }
         let share = memory.share();
-        match self.try_inside(memory, now, work) {
+        let mut now = now;
+        match self.try_inside(memory, &mut now, work) {
             Ok(done) => {
                 if self.alone.since().is_some() {
                     self.found(memory, now);
                 }
-                self.count_others();
+                if clock::since_boot().saturating_sub(self.counted) >= nanos(beat_every(self.settings.lease)) {
+                    self.count();
+                }
                 Some(done)
             }
             Err(trouble) => {
@@ -51,18 +59,20 @@ impl Machine {
     fn try_inside<R>(
         &mut self,
         memory: &mut Memory,
-        now: Instant,
+        now: &mut Instant,
         work: impl FnOnce(&mut Section<'_>, &mut Memory) -> Result<R, Trouble>,
     ) -> Result<R, Trouble> {
         let deadline = self.settings.lock_deadline;
         // While it is lost a try must not delay each request.
         let deadline = if self.alone.since().is_some() { deadline / 10 } else { deadline };
         for _ in 0..ATTEMPTS {
+            let old = self.clock.base();
             let (file, generation) = self.file(memory, deadline)?;
+            *now = shifted(*now, old, self.clock.base());
             let locked = file.lock(deadline)?;
             match read_header(&file, generation) {
                 Ok(header) => {
-                    let done = self.work(memory, now, &file, header, work);
+                    let done = self.work(memory, *now, &file, header, work);
                     drop(locked);
                     self.courtesy.after_a_section();
                     return done;
@@ -94,7 +104,12 @@ impl Machine {
         let Some(me) = self.roster.me() else { return Err(Trouble::Gone) };
         let all_places = self.told != header.generation;
         let unsaid = self.side.take_unsaid(all_places);
-        memory.set_share(Share::WHOLE);
+        if header.alone != self.heeded {
+            self.heeded = header.alone;
+            self.count();
+        }
+        // Where another goes by itself with a part of every limit, the rest is for those inside (decision 7).
+        memory.set_share(self.part.filter(|_| self.another_is_alone).unwrap_or(Share::WHOLE));
         let (roster, side, damaged) = (&mut self.roster, &mut self.side, &mut self.damaged);
         let mut section = Section { file, header: &mut header, side, roster, damaged, me, now };
         if all_places || !unsaid.is_empty() {
@@ -106,8 +121,16 @@ impl Machine {
             self.told = section.header.generation;
         }
         if !self.forgotten.is_empty() {
-            let forgotten = core::mem::take(&mut self.forgotten);
-            section.forget(memory, &forgotten)?;
+            let is_known =
+                |(scope, of): &(ScopeId, Key)| memory.inspect(*scope).is_some_and(|(name, _)| key(name) == *of);
+            let scopes: Vec<ScopeId> =
+                self.forgotten.iter().filter(|named| is_known(named)).map(|(scope, _)| *scope).collect();
+            section.forget(memory, &scopes)?;
+            self.forgotten.clear();
+        }
+        if self.alone.since().is_some() {
+            // Those that wait for a part of the limits may use all of them.
+            section.spread();
         }
         let done = work(&mut section, memory)?;
         self.watching.watch.heard(before.news);
@@ -131,7 +154,7 @@ impl Machine {
             return Ok((Arc::clone(&opened.file), opened.generation));
         }
         let base = Some(self.clock.base());
-        let opening = Opening { lost: self.lost_file, base, boot: self.boot, deadline };
+        let opening = Opening { lost: self.lost_file, base, boot: self.boot, deadline, lease: self.settings.lease };
         let opened = match opening::open(&self.place, &self.roster, opening) {
             // The directory may be gone with all that was in it.
             Err(Trouble::Unusable(_)) if !self.place.members.exists() => {
@@ -148,16 +171,13 @@ impl Machine {
     }
 
     /// The clock of the file is another than the one of the file before: what this process remembers is moved to it.
-    fn shift_to(&self, memory: &mut Memory, base: u64) {
+    fn shift_to(&mut self, memory: &mut Memory, base: u64) {
         let old = self.clock.base();
         if base == old {
             return;
         }
-        let shift = |at: Instant| {
-            // In 128 bits, because a base is as large as the dates it stands for.
-            let moved = u128::from(at.as_nanos()) + u128::from(base);
-            Instant::from_nanos(u64::try_from(moved.saturating_sub(u128::from(old))).unwrap_or(u64::MAX - 1))
-        };
+        let shift = |at: Instant| shifted(at, old, base);
+        self.retry_at = shifted(self.retry_at, old, base);
         let scopes: Vec<ScopeId> = memory.scopes().map(|(scope, ..)| scope).collect();
         for scope in scopes {
             let cell = memory.cell_mut(scope);
@@ -211,42 +231,45 @@ impl Machine {
         self.watching.watch.set(self.roster.own().cloned(), file);
     }
 
-    fn count_others(&mut self) {
-        let now = clock::since_boot();
-        if self.counted != 0
-            && now.saturating_sub(self.counted) < comity_core::time::nanos(beat_every(self.settings.lease))
-        {
-            return;
+    /// This process is a copy, made by fork(2), of the one that joined: what is open here is open there too, and locks are
+    /// held by both. So it joins anew, as another member without places. What it had is closed and not unlocked: that takes
+    /// nothing from the one it belongs to.
+    fn become_another(&mut self, memory: &mut Memory) {
+        self.process = std::process::id();
+        self.roster = Roster::new(self.place.clone(), self.boot, self.settings.lease);
+        self.opened = None;
+        self.told = 0;
+        self.said_alone = 0;
+        self.counted = 0;
+        self.forgotten.clear();
+        self.side = Side::default();
+        let scopes: Vec<ScopeId> = memory.scopes().map(|(scope, ..)| scope).collect();
+        for scope in scopes {
+            memory.cell_mut(scope).set_in_flight(0);
         }
-        self.counted = now;
-        let all = self.roster.all();
-        let rank = all.iter().position(|seen| Some(seen.member) == self.roster.me()).unwrap_or(0);
-        let members = u32::try_from(all.len()).unwrap_or(u32::MAX);
-        self.alone.heard(
-            core::num::NonZeroU32::new(members).unwrap_or(core::num::NonZeroU32::MIN),
-            rank as u32,
-            Duration::ZERO,
-        );
-    }
-
-    fn lose(&mut self, memory: &mut Memory, now: Instant, trouble: &Trouble) {
-        self.alone.lost(memory, now, &self.name, &trouble.to_string());
-        self.retry_at = now.after(self.backoff);
-        self.backoff = (self.backoff * 2).min(LONGEST_BACKOFF);
-        self.watching.watch.lost.store(true, Ordering::Relaxed);
-    }
-
-    fn found(&mut self, memory: &mut Memory, now: Instant) {
-        self.alone.found(memory, now, &self.name);
-        self.backoff = FIRST_BACKOFF;
-        self.watching.watch.lost.store(false, Ordering::Relaxed);
-        // Those that wait for a part of the limits may use all of them.
-        self.watching.watch.tell();
+        // The thread was not copied.
+        match Watching::start(self.place.clone(), self.settings.lease, self.clock.clone()) {
+            Ok(watching) => self.watching = watching,
+            Err(error) => tracing::warn!("a copied process shares its pace without signs of life: {error}"),
+        }
+        if let Some(wake) = &self.wake {
+            self.watching.watch.on_news(Wake::clone(wake));
+        }
     }
 }
 
+/// An instant of a clock with one base, on a clock with another.
+fn shifted(at: Instant, old: u64, base: u64) -> Instant {
+    if base == old {
+        return at;
+    }
+    // In 128 bits, because a base is as large as the dates it stands for.
+    let moved = u128::from(at.as_nanos()) + u128::from(base);
+    Instant::from_nanos(u64::try_from(moved.saturating_sub(u128::from(old))).unwrap_or(u64::MAX - 1))
+}
+
 /// The header of a file that is still the store.
-pub(super) fn read_header(file: &PaceFile, generation: u64) -> Result<Header, Trouble> {
+pub(crate) fn read_header(file: &PaceFile, generation: u64) -> Result<Header, Trouble> {
     let length = file.len()?;
     match Header::read(file)? {
         Found::Header(header) if header.retired || header.generation != generation => Err(Trouble::Gone),
@@ -260,5 +283,3 @@ pub(super) fn read_header(file: &PaceFile, generation: u64) -> Result<Header, Tr
 
 /// A file that is gone is looked for anew so often within one call.
 const ATTEMPTS: u32 = 3;
-/// After a loss the store is tried again so soon at last.
-const LONGEST_BACKOFF: Duration = Duration::from_secs(2);

@@ -2,6 +2,7 @@
 
 use comity_core::limits::Because;
 use comity_core::limits::all::{Cells as _, Origin};
+use comity_store::Readable as _;
 
 use super::*;
 
@@ -117,4 +118,42 @@ fn a_member_that_leaves_gives_all_back() {
     members[0].claim(at(1), HOST).unwrap();
     let scope = members[0].route(HOST).members()[0].scope;
     assert_eq!(members[0].memory.cell(scope).in_flight(), 1);
+}
+
+#[test]
+fn a_forked_copy_joins_anew_and_takes_nothing_from_its_parent() {
+    let town = Town::new(&[("*", Partial::default())], Partial { in_flight: NonZeroU32::new(2), ..every(100) });
+    let mut child = town.member();
+    let _parents = child.claim(at(0), HOST).unwrap();
+    // What fork(2) leaves to the parent: the same open files, locks and all.
+    let (own, opened) = child.machine.fork();
+    let parent = own.me;
+    let wait = child.claim(at(10), HOST).unwrap_err();
+    assert_eq!(wait.until, at(100), "one pace");
+    assert_ne!(child.machine.own().unwrap().me, parent);
+    assert_eq!(child.machine.standing().members, 2, "the parent lives, as a member of its own");
+    let listed = child.machine.list().unwrap();
+    let known = listed.scopes.iter().find(|scope| scope.name == HOST).unwrap();
+    assert_eq!(known.places, [(listed.members[0].id.clone(), 1)], "its place is its own");
+    // The parent is inside: its copy is not.
+    let locked = opened.file.lock(SEC).unwrap();
+    let other = std::fs::OpenOptions::new().write(true).open(town.path()).unwrap();
+    assert!(other.try_lock().is_err());
+    drop(locked);
+    drop(child);
+    assert_eq!(town.member().machine.list().unwrap().members.len(), 2, "nor does it end with its copy");
+}
+
+#[test]
+fn a_forked_copy_that_only_ends_leaves_its_parents_places() {
+    let town = Town::new(&[], places(1));
+    let mut child = town.member();
+    child.claim(at(0), HOST).unwrap();
+    let (_own, opened) = child.machine.fork();
+    let locked = opened.file.lock(SEC).unwrap();
+    drop(child);
+    let other = std::fs::OpenOptions::new().write(true).open(town.path()).unwrap();
+    assert!(other.try_lock().is_err(), "the parent is still inside");
+    drop(locked);
+    town.member().claim(at(1), HOST).unwrap_err();
 }

@@ -231,3 +231,17 @@ fn e13_after_a_boot_the_clock_goes_on() {
     let after = Machine::open_as(&town.path(), town.settings, boot).unwrap().clock()();
     assert!(after >= before && after.since(before) < SEC * 60, "{before:?} {after:?}");
 }
+
+#[test]
+fn t7_a_pause_heard_while_degraded_overtakes_a_grant() {
+    let mut town = Town::new(&[], Partial::default());
+    town.settings.lock_deadline = MS * 5;
+    let mut one = town.member();
+    let first = one.claim(at(0), HOST).unwrap();
+    let mut second = one.claim(at(0), HOST).unwrap();
+    let held = OpenOptions::new().read(true).write(true).open(town.path()).unwrap();
+    held.lock().unwrap();
+    one.learn(at(1), HOST, &first, &refused(Some(SEC * 60)));
+    assert!(one.is_lost());
+    assert_eq!(one.begin(at(2), HOST, &mut second), Begin::TooLate);
+}

@@ -1,6 +1,8 @@
 //! Several members on one file, in virtual time.
 
+mod alone;
 mod crash;
+mod differing;
 mod history;
 mod lives;
 mod loss;

@@ -72,7 +72,8 @@ fn x3_a_grant_used_late_is_restamped_or_given_up_among_all() {
     let town = Town::new(&[], every(100));
     let mut members = town.members(2);
     let mut grant = members[0].claim(at(0), HOST).unwrap();
-    assert_eq!(members[0].begin(at(5), HOST, &mut grant), Begin::Go);
+    assert_eq!(members[0].begin(at(2), HOST, &mut grant), Begin::Go);
+    assert_eq!(members[0].begin(at(5), HOST, &mut grant), Begin::Restamped, "noticeably late");
     assert_eq!(members[0].begin(at(50), HOST, &mut grant), Begin::Restamped);
     assert_eq!(members[1].claim(at(51), HOST).unwrap_err().until, at(150));
     members[1].claim(at(150), HOST).unwrap();
@@ -181,4 +182,28 @@ fn d8_records_of_hosts_that_are_as_new_are_used_again() {
     let listed = member.machine.list().unwrap();
     assert_eq!(listed.scopes.iter().filter(|known| known.name.starts_with("later")).count(), 3000);
     member.claim(at(3_700_002), "later7.example").expect_err("those that matter are found");
+}
+
+#[test]
+fn t13_all_is_forgotten_in_parts_that_nobody_waits_long_for() {
+    let town = Town::new(&[], Partial::default());
+    let mut one = town.member();
+    let hosts: Vec<String> = (0..600).map(|n| format!("h{n}.example")).collect();
+    for host in &hosts {
+        let grant = one.claim(at(0), host).unwrap();
+        one.learn(at(0), host, &grant, &refused(Some(SEC * 60)));
+        one.release(at(0), host, &grant);
+    }
+    let mut look = Machine::look(town.path()).unwrap();
+    let long = format!("{}example", format!("{}.", "a".repeat(60)).repeat(4));
+    let grant = one.claim(at(0), &long).unwrap();
+    one.learn(at(0), &long, &grant, &refused(Some(SEC * 60)));
+    assert_eq!(look.forget_by_name(Some(&long)), Ok(1), "a name that no record has room for");
+    assert_eq!(look.forget_by_name(None), Ok(601));
+    for host in &hosts {
+        one.claim(at(1), host).unwrap();
+    }
+    std::fs::remove_file(town.path()).unwrap();
+    let error = look.forget_by_name(None).unwrap_err().to_string();
+    assert!(error.contains("gone"), "{error}");
 }
