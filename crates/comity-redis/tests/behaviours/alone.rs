@@ -243,11 +243,15 @@ fn decision_7_a_claim_is_answered_though_the_connections_thread_has_ended() {
     let mut memory = Memory::new(Arc::new(rules(&[], every(10))), MemorySettings::default());
     let clock = redis.clock();
     server.kill();
-    pause(MS * 1200);
     let route = memory.route(clock(), &Target::host("example.org"), None).expect("a route");
     let claim = Claim::at_once(route.members(), 1, clock());
+    let under_way = redis.claim(&mut memory, clock(), &claim, Asked { id: 6, waiting: 1 });
+    assert_eq!(under_way, Claimed::Later, "it is not known yet");
+    pause(MS * 300);
     let answer = redis.claim(&mut memory, clock(), &claim, Asked { id: 7, waiting: 1 });
     assert!(matches!(answer, Claimed::Now(_)), "no answer would ever come");
+    let answers = redis.news(&mut memory, clock()).answers;
+    assert!(matches!(answers[..], [(6, _)]), "nor to the one before: {answers:?}");
     assert!(redis.standing().lost.is_some());
 }
 

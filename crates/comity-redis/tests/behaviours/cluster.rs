@@ -51,7 +51,7 @@ fn decision_9_a_cluster_holds_one_pace_and_a_moved_slot_is_followed() {
         Member::join(&url, &settings, rules(&written, every(60)))
     };
     let members = [join(0), join(1), join(2)];
-    let end = real_now() + MS * 2000;
+    let end = real_now() + MS * 1600;
     let running: Vec<_> = members
         .into_iter()
         .zip(["a.example.org", "b.example.org", "example.org"])
@@ -60,7 +60,7 @@ fn decision_9_a_cluster_holds_one_pace_and_a_moved_slot_is_followed() {
     let starts: Vec<_> = running.into_iter().map(|thread| thread.join().expect("it ends")).collect();
     assert!(starts.iter().flatten().all(|start| start.from == Origin::Shared));
     let all = merged(starts);
-    assert!((12..=21).contains(&all.len()), "{}", all.len());
+    assert!((10..=17).contains(&all.len()), "{}", all.len());
     assert!(least_gap(&all) >= MS * 76, "{:?}", least_gap(&all));
 
     // The slot of example.org moves while it is asked for.
