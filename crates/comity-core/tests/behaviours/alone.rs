@@ -28,7 +28,7 @@ fn claim(t: &mut Alone, now: Instant) -> Result<Grant, comity_core::limits::Wait
     all::claim(t, now, &Claim::at_once(&M, 1, now))
 }
 fn two(cell: &Cell) -> [Alone; 2] {
-    let n = NonZeroU32::new(2).unwrap();
+    let n = NonZeroU32::MIN.saturating_add(1);
     [0, 1].map(|rank| Alone(vec![cell.clone()], Share::of_members(n, rank, Duration::ZERO)))
 }
 
