@@ -11,7 +11,7 @@ use comity_core::time::Instant;
 use comity_store::{Asked, Claimed, Lesson, Memory, News, ReadClock, Shared, Standing, Store, Wake};
 use parking_lot::Mutex;
 
-use crate::support::{fixed, ms, url};
+use crate::support::{fixed, ms, refused, served, url};
 
 const PAGE: &str = "http://example.org/page";
 
@@ -21,12 +21,15 @@ struct Distant {
     wake: Option<Wake>,
     on_their_way: VecDeque<(Instant, u64, Result<Grant, Wait>)>,
     released: Arc<Mutex<u32>>,
+    /// How long the machine slept, which the store's clock counts and timers do not.
+    slept: Arc<Mutex<Duration>>,
 }
 
 impl Distant {
     fn new(trip: Duration) -> (Self, Arc<Mutex<u32>>) {
         let released = Arc::default();
-        (Self { trip, wake: None, on_their_way: VecDeque::new(), released: Arc::clone(&released) }, released)
+        let (on_their_way, slept) = (VecDeque::new(), Arc::default());
+        (Self { trip, wake: None, on_their_way, released: Arc::clone(&released), slept }, released)
     }
 }
 
@@ -37,7 +40,8 @@ impl Shared for Distant {
     )]
     fn clock(&self) -> ReadClock {
         let origin = tokio::time::Instant::now();
-        Arc::new(move || Instant::from_millis(1 << 40).after(origin.elapsed()))
+        let slept = Arc::clone(&self.slept);
+        Arc::new(move || Instant::from_millis(1 << 40).after(origin.elapsed()).after(*slept.lock()))
     }
 
     fn on_news(&mut self, wake: Wake) {
@@ -119,6 +123,31 @@ async fn t11_a_request_cancelled_while_the_store_is_asked_gives_its_place_back()
     let next = pacer.acquire(&url(PAGE)).await.unwrap();
     assert_eq!(*released.lock(), 1, "the grant nobody waits for any more came back");
     assert!(next.started() >= ms(1000), "and its slot is lost: {:?}", next.started());
+}
+
+#[tokio::test(start_paused = true)]
+async fn e06_after_a_sleep_a_pause_is_over_at_once_and_spacing_still_holds() {
+    let (store, _) = Distant::new(ms(1));
+    let slept = Arc::clone(&store.slept);
+    let pacer = Pacer::builder(Profile::Crawl).template(fixed(500)).shared(store);
+    drop(refused(pacer.acquire(&url(PAGE)).await.unwrap(), 429, Some("3600")));
+    let waiting: Vec<_> = (0..3)
+        .map(|_| {
+            let pacer = pacer.clone();
+            tokio::spawn(async move { served(pacer.acquire(&url(PAGE)).await.unwrap()) })
+        })
+        .collect();
+    tokio::time::sleep(ms(5000)).await;
+    assert_eq!(pacer.waiting(), 3, "the host asked for an hour");
+    *slept.lock() = Duration::from_secs(36_000);
+    let woken = tokio::time::Instant::now();
+    let mut starts = Vec::new();
+    for waiting in waiting {
+        waiting.await.unwrap();
+        starts.push(woken.elapsed());
+    }
+    assert!(starts[0] <= ms(1100), "within a second: {starts:?}");
+    assert!(starts.windows(2).all(|pair| pair[1] - pair[0] >= ms(450)), "no burst of what was overdue: {starts:?}");
 }
 
 #[test]
