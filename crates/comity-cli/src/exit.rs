@@ -78,7 +78,9 @@ impl Exit {
             Self::Done => {
                 "every URL was fetched: an answer is an answer, whatever its status; 304 and what an earlier run fetched count"
             }
-            Self::Error => "another error: an output that cannot be written, an unreadable file",
+            Self::Error => {
+                "another error: an output that cannot be written, an unreadable file, a shared store that does not answer"
+            }
             Self::Usage => "the command line or the configuration is wrong; nothing was sent",
             Self::Failed => {
                 "some URLs have no usable answer: no connection, a time-out, a broken body, a 304 that nobody asked for"
