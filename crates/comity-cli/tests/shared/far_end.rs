@@ -1,5 +1,6 @@
 //! The ground workers meet on, and what it says of them.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread::JoinHandle;
@@ -72,6 +73,23 @@ impl Ground {
         let mut arrivals: Vec<_> = self.far_end.arrivals().into_iter().filter(|a| a.host == host).collect();
         arrivals.sort_by_key(|arrival| arrival.at);
         arrivals
+    }
+
+    /// No gap may be shorter than the interval by more than the machine's own jitter and what timers are off by. The first
+    /// request of a process is written by code that runs for the first time, after the last look at its permit: it may be as
+    /// late as a grant may be used.
+    pub(crate) fn held(&self, host: &str, interval: Duration, jitter: Duration) -> Result<(), String> {
+        let arrivals = self.arrivals(host);
+        let mut seen = HashSet::new();
+        for pair in arrivals.windows(2) {
+            let late = if seen.insert(worker_of(&pair[0])) { TIMERS.max(interval / 10) } else { TIMERS };
+            let (gap, least) = (pair[1].at - pair[0].at, interval.saturating_sub(jitter + late));
+            if gap < least {
+                let after = pair[0].target();
+                return Err(format!("a gap of {gap:?} after {after}, of {interval:?} less {late:?} and {jitter:?}"));
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn gaps(&self, host: &str) -> Gaps {

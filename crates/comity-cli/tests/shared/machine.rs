@@ -24,7 +24,7 @@ fn x1_any_number_of_processes_keep_one_pace() {
         let (gaps, jitter) = (ground.gaps(HOST), ground.jitter());
         let rate = gaps.per_second().unwrap();
         println!("{workers:>9}  {rate:>6.3}  {:>9.1?}  {jitter:.1?}", gaps.least().unwrap());
-        held(&gaps, HALF, jitter).unwrap();
+        ground.held(HOST, HALF, jitter).unwrap();
         assert!((1.9..=2.01).contains(&rate), "{workers} processes: {rate}/s");
     }
 }
@@ -35,7 +35,7 @@ fn x2_without_sharing_the_same_run_is_as_many_times_too_fast() {
         let mut ground = Ground::new();
         Crew::new(&ground, "none", HALF, 4).run(workers);
         let (gaps, jitter) = (ground.gaps(HOST), ground.jitter());
-        held(&gaps, HALF, jitter).expect_err("processes that share nothing must be seen to be too fast");
+        ground.held(HOST, HALF, jitter).expect_err("processes that share nothing must be seen to be too fast");
         let times = gaps.per_second().unwrap() / 2.0;
         println!("{workers} processes that share nothing: {times:.1} times the rate");
         assert!(times > workers as f64 * 0.7, "{workers} processes: {times:.1} times the rate");
@@ -49,8 +49,8 @@ fn x2_sharing_is_the_default() {
     let state = format!("XDG_STATE_HOME={}", home.path().display());
     let crew = Crew::new(&ground, "machine", Duration::from_millis(100), 5).before(&[&["env", &state]]);
     crew.run(4);
-    let (gaps, jitter) = (ground.gaps(HOST), ground.jitter());
-    held(&gaps, Duration::from_millis(100), jitter).unwrap();
+    let jitter = ground.jitter();
+    ground.held(HOST, Duration::from_millis(100), jitter).unwrap();
     assert!(home.path().join("comity/pace").exists(), "it is where the manual says");
 }
 
@@ -167,7 +167,7 @@ fn x9_a_store_that_is_deleted_or_truncated_in_use_makes_nobody_faster() {
             gaps.per_second().unwrap()
         );
         assert_eq!(gaps.arrivals(), 48);
-        held(&gaps, interval, jitter).unwrap();
+        ground.held(HOST, interval, jitter).unwrap();
     }
 }
 
@@ -191,7 +191,7 @@ fn e11_a_stopped_process_loses_its_place_and_is_not_waited_for() {
     println!("stopped for 30 s: {meanwhile} arrivals of the others meanwhile, least gap {:.1?}", gaps.least().unwrap());
     assert!(meanwhile >= 100, "the others went on: {meanwhile}");
     assert_eq!(arrivals.len(), 320);
-    held(&gaps, interval, jitter).unwrap();
+    ground.held(HOST, interval, jitter).unwrap();
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn e05_clocks_that_step_change_nothing() {
     at_work.all_done();
     let (gaps, jitter) = (ground.gaps(HOST), ground.jitter());
     println!("clocks that step: least gap {:.1?}, {:.2}/s of 10", gaps.least().unwrap(), gaps.per_second().unwrap());
-    held(&gaps, interval, jitter).unwrap();
+    ground.held(HOST, interval, jitter).unwrap();
 }
 
 #[test]

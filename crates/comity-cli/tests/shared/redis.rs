@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::far_end::{Ground, HOST, held};
+use crate::far_end::{Ground, HOST};
 use crate::machine::pass;
 use crate::servers::{Front, Server, free_port};
 use crate::workers::{Crew, faketime};
@@ -37,7 +37,7 @@ fn x1_any_number_of_machines_keep_one_pace_with_skewed_clocks() {
         let (gaps, jitter) = (ground.gaps(HOST), ground.jitter());
         let rate = gaps.per_second().unwrap();
         println!("{workers:>9}  {rate:>6.3}  {:>9.1?}  {jitter:.1?}", gaps.least().unwrap());
-        held(&gaps, HALF, jitter).unwrap();
+        ground.held(HOST, HALF, jitter).unwrap();
         assert!((1.9..=2.01).contains(&rate), "{workers} processes: {rate}/s");
     }
 }
@@ -54,7 +54,7 @@ fn through(what: &str, fault: impl FnOnce(&mut Server)) {
     let (gaps, jitter) = (ground.gaps(HOST), ground.jitter());
     println!("{what}: least gap {:.1?}, {:.2}/s of 10", gaps.least().unwrap(), gaps.per_second().unwrap());
     assert_eq!(gaps.arrivals(), 90);
-    held(&gaps, interval, jitter).unwrap();
+    ground.held(HOST, interval, jitter).unwrap();
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn x9_a_failover_to_a_replica_makes_nobody_faster() {
     let (gaps, jitter) = (ground.gaps(HOST), ground.jitter());
     println!("failed over: least gap {:.1?}, {:.2}/s of 10", gaps.least().unwrap(), gaps.per_second().unwrap());
     assert_eq!(gaps.arrivals(), 90);
-    held(&gaps, interval, jitter).unwrap();
+    ground.held(HOST, interval, jitter).unwrap();
 }
 
 /// Arrivals while the server is gone for three seconds, of three workers at ten a second that were told what to do then.
