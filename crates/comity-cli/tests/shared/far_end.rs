@@ -82,7 +82,8 @@ impl Ground {
         let arrivals = self.arrivals(host);
         let mut seen = HashSet::new();
         for pair in arrivals.windows(2) {
-            let late = if seen.insert(worker_of(&pair[0])) { TIMERS.max(interval / 10) } else { TIMERS };
+            let first = seen.insert(worker_of(&pair[0]));
+            let late = if first { late_by(interval) } else { timers(interval) };
             let (gap, least) = (pair[1].at - pair[0].at, interval.saturating_sub(jitter + late));
             if gap < least {
                 let after = pair[0].target();
@@ -110,7 +111,7 @@ pub(crate) fn worker_of(arrival: &Arrival) -> Option<usize> {
 
 /// No gap may be shorter than the interval by more than the machine's own jitter and what timers are off by.
 pub(crate) fn held(gaps: &Gaps, interval: Duration, jitter: Duration) -> Result<(), String> {
-    let least = interval.saturating_sub(jitter + TIMERS);
+    let least = interval.saturating_sub(jitter + timers(interval));
     let short = gaps.below(least);
     if short == 0 {
         return Ok(());
@@ -123,5 +124,12 @@ pub(crate) fn held(gaps: &Gaps, interval: Duration, jitter: Duration) -> Result<
 }
 
 const CONTROL: Duration = Duration::from_millis(20);
-/// A timer of one millisecond on a machine whose every core is busy.
-const TIMERS: Duration = Duration::from_millis(5);
+/// What a timer of one millisecond and a wake-up are late on a machine whose every core is busy.
+fn timers(interval: Duration) -> Duration {
+    late_by(interval).min(Duration::from_millis(10))
+}
+
+/// How late a grant may be used.
+fn late_by(interval: Duration) -> Duration {
+    Duration::from_millis(3).max(interval / 10)
+}
