@@ -126,6 +126,7 @@ async fn t11_a_request_cancelled_while_the_store_is_asked_gives_its_place_back()
 }
 
 #[tokio::test(start_paused = true)]
+#[expect(clippy::disallowed_methods, reason = "timers are what is measured here, beside a store's clock that ran on")]
 async fn e06_after_a_sleep_a_pause_is_over_at_once_and_spacing_still_holds() {
     let (store, _) = Distant::new(ms(1));
     let slept = Arc::clone(&store.slept);
