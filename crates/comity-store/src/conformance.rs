@@ -37,6 +37,41 @@ pub fn every_check<S: Store>(make: impl Fn(Rules) -> S) {
     what_still_matters_is_never_dropped(&make);
 }
 
+/// A test for each check of this suite, over the stores that each of these functions makes.
+#[macro_export]
+macro_rules! conformance_tests {
+    (@each $makes:tt $($check:ident)*) => {$(
+        #[test]
+        fn $check() {
+            $crate::conformance_tests!(@run $check $makes);
+        }
+    )*};
+    (@run $check:ident ($($make:path),+)) => {
+        $($crate::conformance::$check(&$make);)+
+    };
+    ($($make:path),+) => {
+        $crate::conformance_tests! { @each ($($make),+)
+            a_claim_charges_every_scope
+            a_request_that_does_not_start_costs_nobody_anything
+            a_wait_is_exact_and_says_why
+            a_start_used_late_is_restamped_or_given_up
+            a_timers_lateness_is_not_charged
+            a_report_teaches_and_a_release_does_not
+            a_pause_ends_with_one_trial
+            a_trial_that_is_given_back_is_followed_by_another
+            places_in_flight_are_counted_and_come_back
+            a_cost_takes_so_many_places
+            a_window_is_never_overfull
+            a_limit_set_has_a_rate_of_its_own_and_shares_what_is_learned
+            a_template_is_per_host_and_a_group_is_shared
+            a_refusal_teaches_the_groups_but_not_all_hosts
+            a_narrowed_scope_is_taught_by_itself
+            a_port_is_a_host_where_a_rule_says_so
+            what_still_matters_is_never_dropped
+        }
+    };
+}
+
 /// One claim is atomic over the host, its groups and all hosts together.
 pub fn a_claim_charges_every_scope<S: Store>(make: &impl Fn(Rules) -> S) {
     let mut at = Bench::new(make, &[("*.example.org", every(300)), ("*", every(100))], every(1000));
