@@ -148,6 +148,7 @@ pub(crate) fn kind(policy: &Policy) -> Option<&'static str> {
         Policy::Off | Policy::Fixed => None,
         Policy::Pressure { .. } => Some("p"),
         Policy::Aimd(_) => Some("a"),
+        Policy::Adaptive(_) => Some("d"),
         Policy::Refusal { .. } => Some("r"),
     }
 }

@@ -75,7 +75,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("comity-machine", &["comity-store", "comity-core"]),
     ("comity-redis", &["comity-store", "comity-core"]),
     ("comity-guard", &["comity-store", "comity-core"]),
-    ("comity-simulate", &["comity-core"]),
+    ("comity-simulate", &["comity-core", "comity-store"]),
     ("comity", &["comity-store", "comity-core"]),
     ("comity-fetch", &["comity", "comity-store", "comity-core"]),
     ("comity-proxy", &["comity", "comity-store", "comity-core"]),

@@ -211,7 +211,15 @@ impl Cell {
                 }
             }
         }
-        let learned = share.slower(self.learned_at(now).interval());
+        let learned = self.learned_at(now);
+        if let Some(most) = learned.in_flight() {
+            // A member alone keeps one place at least: its turns keep the pace.
+            let places = share.of(most).max(1);
+            if self.in_flight.saturating_add(self.guests) >= places {
+                bind(Instant::FAR, Because::Concurrency(places));
+            }
+        }
+        let learned = share.slower(learned.interval());
         bind(self.pace.earliest_with(learned, share.tolerance(limits.policy.tolerance())), Because::Pace(learned));
         if self.crawl_delay != 0 {
             let delay = share.slower(self.crawl_delay());

@@ -62,6 +62,8 @@ pub enum Because {
     AfterPause,
     /// So many requests are in flight, and that is the limit.
     InFlight(u32),
+    /// So many requests are in flight, and more would only wait at the host: learned from its latency.
+    Concurrency(u32),
     /// A window (`100:120`: a hundred in any 120 s) is full.
     Window(Window),
     /// Others of this scope wait already and go first (T4).
@@ -70,6 +72,13 @@ pub enum Because {
     TableFull,
     /// The store that is shared is out of reach, and nothing starts without it (decision 7).
     StoreLost,
+}
+
+impl Because {
+    /// Whether a place that comes free may end the wait.
+    pub fn is_for_a_place(&self) -> bool {
+        matches!(self, Self::InFlight(_) | Self::Concurrency(_))
+    }
 }
 
 impl core::fmt::Display for Because {
@@ -83,6 +92,7 @@ impl core::fmt::Display for Because {
             Self::Pause => f.write_str("paused by the server"),
             Self::AfterPause => f.write_str("one request tries whether the pause is over"),
             Self::InFlight(limit) => write!(f, "{limit} in flight"),
+            Self::Concurrency(limit) => write!(f, "learned concurrency {limit}"),
             Self::Window(window) => write!(f, "window {window}"),
             Self::Order => f.write_str("others wait longer"),
             Self::TableFull => f.write_str("table of hosts full"),

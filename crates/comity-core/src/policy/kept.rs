@@ -1,7 +1,7 @@
 //! What was learned, as a store keeps it: bytes that only the policy understands.
 
 use super::bytes::{Reader, Writer};
-use super::{Aimd, Learned, Pressure, Refused};
+use super::{Adaptive, Aimd, Learned, Pressure, Refused};
 use crate::time::Instant;
 
 impl Learned {
@@ -34,6 +34,10 @@ impl Learned {
                 out.u8(REFUSED);
                 refused.write(out);
             }
+            Self::Adaptive(adaptive) => {
+                out.u8(ADAPTIVE);
+                adaptive.write(out);
+            }
         }
     }
 
@@ -43,6 +47,7 @@ impl Learned {
             PRESSURE => Pressure::read(from).map(Self::Pressure),
             AIMD => Aimd::read(from).map(Self::Aimd),
             REFUSED => Refused::read(from).map(Self::Refused),
+            ADAPTIVE => Adaptive::read(from).map(Self::Adaptive),
             _ => None,
         }
     }
@@ -55,6 +60,7 @@ impl Learned {
             Self::Pressure(pressure) => pressure.shift(shift),
             Self::Aimd(aimd) => aimd.shift(shift),
             Self::Refused(refused) => refused.shift(shift),
+            Self::Adaptive(adaptive) => adaptive.shift(shift),
         }
         self
     }
@@ -68,3 +74,4 @@ const NOTHING: u8 = 0;
 const PRESSURE: u8 = 1;
 const AIMD: u8 = 2;
 const REFUSED: u8 = 3;
+const ADAPTIVE: u8 = 4;

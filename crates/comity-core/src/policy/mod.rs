@@ -1,14 +1,17 @@
 //! Policies: what was taught in, one pace out.
 //!
-//! The seam is tiny: [`Learned::started`] and [`Learned::taught`] bring the facts, [`Learned::interval`] is the pace.
+//! The seam is tiny: [`Learned::started`] and [`Learned::taught`] bring the facts, [`Learned::interval`] is the pace and
+//! [`Learned::in_flight`] the concurrency.
 //! Bounds are not a policy's business: what a person set, a Crawl-delay and a pause hold above it (A7).
 
+mod adaptive;
 mod aimd;
 pub(crate) mod bytes;
 mod kept;
 mod pressure;
 mod refusal;
 
+pub use adaptive::{Adaptive, AdaptiveSettings};
 pub use aimd::{Aimd, AimdSettings};
 pub use kept::LEARNED_BYTES;
 pub use pressure::Pressure;
@@ -33,6 +36,8 @@ pub enum Policy {
     },
     /// Additive increase, multiplicative decrease (A).
     Aimd(AimdSettings),
+    /// Refusals teach the rate, latency teaches the concurrency, and both are remembered.
+    Adaptive(AdaptiveSettings),
     /// Refusals alone teach (T7–T9).
     Refusal {
         /// The interval that holds anyhow: what is learned begins there, and comes back to it.
@@ -52,6 +57,8 @@ pub enum Learned {
     Aimd(Aimd),
     /// See [`Refused`].
     Refused(Refused),
+    /// See [`Adaptive`].
+    Adaptive(Adaptive),
 }
 
 /// One exchange, as a policy sees it.
@@ -142,6 +149,7 @@ impl Policy {
     pub fn bounded_by(&self, interval: Duration) -> Self {
         match self {
             Self::Aimd(settings) => Self::Aimd(settings.bounded_by(interval)),
+            Self::Adaptive(settings) => Self::Adaptive(settings.bounded_by(interval)),
             Self::Refusal { .. } => Self::Refusal { floor: interval },
             other => other.clone(),
         }
@@ -154,6 +162,7 @@ impl Policy {
             Self::Fixed => "fixed",
             Self::Pressure { .. } => "pressure",
             Self::Aimd(_) => "aimd",
+            Self::Adaptive(_) => "adaptive",
             Self::Refusal { .. } => "refusal",
         }
     }
@@ -164,6 +173,7 @@ impl Policy {
             Self::Off | Self::Fixed => Learned::Nothing,
             Self::Pressure { .. } => Learned::Pressure(Pressure::default()),
             Self::Aimd(settings) => Learned::Aimd(Aimd::new(settings)),
+            Self::Adaptive(settings) => Learned::Adaptive(Adaptive::new(settings)),
             Self::Refusal { .. } => Learned::Refused(Refused::default()),
         }
     }
@@ -185,6 +195,15 @@ impl Learned {
             Self::Pressure(pressure) => pressure.spacing(),
             Self::Aimd(aimd) => aimd.interval(),
             Self::Refused(refused) => refused.interval(),
+            Self::Adaptive(adaptive) => adaptive.interval(),
+        }
+    }
+
+    /// The concurrency: requests in flight at most; `None` where the policy has no say.
+    pub fn in_flight(&self) -> Option<u32> {
+        match self {
+            Self::Adaptive(adaptive) => Some(adaptive.in_flight()),
+            _ => None,
         }
     }
 
@@ -201,6 +220,7 @@ impl Learned {
             (Self::Pressure(pressure), _) => pressure.taught(now, fact),
             (Self::Aimd(aimd), Policy::Aimd(settings)) => aimd.taught(now, fact, settings),
             (Self::Refused(refused), Policy::Refusal { floor }) => refused.taught(now, fact, *floor),
+            (Self::Adaptive(adaptive), Policy::Adaptive(settings)) => adaptive.taught(now, fact, settings),
             _ => Change::None,
         }
     }
@@ -216,6 +236,7 @@ impl Learned {
         match (self, policy) {
             (Self::Aimd(aimd), Policy::Aimd(settings)) => Self::Aimd(aimd.aged(idle, settings)),
             (Self::Refused(refused), Policy::Refusal { floor }) => Self::Refused(refused.aged(idle, *floor)),
+            (Self::Adaptive(adaptive), Policy::Adaptive(settings)) => Self::Adaptive(adaptive.aged(idle, settings)),
             // Pressure drains by itself.
             _ => *self,
         }
@@ -226,6 +247,7 @@ impl Learned {
     pub fn within(&self, policy: &Policy) -> Self {
         match (self, policy) {
             (Self::Aimd(aimd), Policy::Aimd(settings)) => Self::Aimd(aimd.within(settings)),
+            (Self::Adaptive(adaptive), Policy::Adaptive(settings)) => Self::Adaptive(adaptive.within(settings)),
             _ => *self,
         }
     }
@@ -237,6 +259,7 @@ impl Learned {
             (Self::Pressure(pressure), _) => pressure.is_fresh(now),
             (Self::Aimd(aimd), Policy::Aimd(settings)) => aimd.is_fresh(settings),
             (Self::Refused(refused), _) => refused.interval().is_zero(),
+            (Self::Adaptive(adaptive), Policy::Adaptive(settings)) => adaptive.is_fresh(settings),
             _ => false,
         }
     }

@@ -277,7 +277,7 @@ impl Schedule {
         }
         queue.wait = Some(wait);
         self.park(attempt.queue, wait.scope);
-        self.set_timer(wait.scope, wait.until, matches!(wait.because, Because::InFlight(_)));
+        self.set_timer(wait.scope, wait.until, wait.because.is_for_a_place());
         self.pass_on(woken_by, Some(wait.scope));
     }
 
