@@ -1,7 +1,12 @@
 //! The adaptive policy: refusals teach the rate, latency teaches the concurrency, and both are remembered.
 
+mod concurrency;
+mod rate;
+
 use core::time::Duration;
 
+use self::concurrency::Concurrency;
+use self::rate::Rate;
 use super::bytes::{Reader, Writer};
 use super::{Change, Fact, Outcome};
 use crate::time::{Instant, nanos};
@@ -20,9 +25,12 @@ pub struct AdaptiveSettings {
 /// What was learned of one host.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Adaptive {
-    interval: u64,
-    in_flight: u16,
+    rate: Rate,
+    concurrency: Concurrency,
+    /// The last change; only answers to requests started since count (A9).
     changed: Instant,
+    /// The last request that was answered started then.
+    last: Instant,
 }
 
 impl Default for AdaptiveSettings {
@@ -42,7 +50,7 @@ impl AdaptiveSettings {
 impl Adaptive {
     /// A host nobody has asked yet.
     pub fn new(settings: &AdaptiveSettings) -> Self {
-        Self { interval: nanos(settings.start), in_flight: 4, changed: Instant::ZERO }
+        Self { rate: Rate::new(settings), concurrency: Concurrency::new(), changed: Instant::ZERO, last: Instant::ZERO }
     }
 
     pub(super) fn within(&self, settings: &AdaptiveSettings) -> Self {
@@ -57,12 +65,12 @@ impl Adaptive {
 
     /// The learned interval.
     pub fn interval(&self) -> Duration {
-        Duration::from_nanos(self.interval)
+        Duration::from_nanos(self.rate.interval())
     }
 
     /// The learned concurrency.
     pub fn in_flight(&self) -> u32 {
-        u32::from(self.in_flight)
+        if self.rate.is_refused() { 1 } else { u32::from(self.concurrency.most()) }
     }
 
     /// Whether the host answers in two ways: from a cache, and from what lies behind it.
@@ -72,39 +80,69 @@ impl Adaptive {
 
     /// The slow-moving floor of the latency (A5).
     pub fn latency_floor(&self) -> Option<Duration> {
-        None
+        self.concurrency.base()
     }
 
     pub(super) fn write(&self, out: &mut Writer<'_>) {
-        out.u64(self.interval);
-        out.u16(self.in_flight);
+        self.rate.write(out);
+        self.concurrency.write(out);
         out.instant(self.changed);
+        out.instant(self.last);
     }
 
     pub(super) fn read(from: &mut Reader<'_>) -> Option<Self> {
-        Some(Self { interval: from.u64()?, in_flight: from.u16()?, changed: from.instant()? })
+        Some(Self {
+            rate: Rate::read(from)?,
+            concurrency: Concurrency::read(from)?,
+            changed: from.instant()?,
+            last: from.instant()?,
+        })
     }
 
     pub(super) fn shift(&mut self, shift: impl Fn(Instant) -> Instant) {
+        self.rate.shift(&shift);
+        self.concurrency.shift(&shift);
         self.changed = shift(self.changed);
+        self.last = shift(self.last);
     }
 
     /// An exchange ended.
     pub fn taught(&mut self, now: Instant, fact: &Fact, settings: &AdaptiveSettings) -> Change {
-        if fact.started < self.changed {
-            return Change::None;
+        let before = (self.interval(), self.in_flight());
+        if fact.started.since(self.last) > REST && self.last != Instant::ZERO && !self.rate.is_refused() {
+            self.rate.resumed(fact.started);
+            self.concurrency.restart(fact.started);
         }
+        self.last = self.last.max(fact.started);
         match fact.outcome {
-            Outcome::Refused { .. } => {
-                self.interval = (self.interval * 2).min(nanos(settings.ceiling));
-                self.changed = now;
-                Change::Slower
+            Outcome::Refused { advised } => {
+                if fact.started >= self.changed {
+                    self.rate.refused(fact.started, advised, settings);
+                    self.concurrency.restart(now);
+                    self.changed = now;
+                }
             }
-            Outcome::Served => {
-                self.interval = (self.interval / 100 * 99).max(nanos(settings.floor));
-                Change::Faster
+            Outcome::Served | Outcome::Neutral | Outcome::ServerError => {
+                let latency = self.concurrency.base().map_or(0, nanos);
+                if self.rate.admitted(now, fact.started, self.changed, latency, settings) {
+                    self.concurrency.restart(now);
+                    self.changed = now;
+                } else if fact.outcome == Outcome::Served
+                    && fact.started >= self.changed
+                    && let Some(latency) = fact.latency
+                {
+                    self.concurrency.served(now, latency);
+                }
             }
-            _ => Change::None,
+            Outcome::NoAnswer => {}
+        }
+        let after = (self.interval(), self.in_flight());
+        if after.0 < before.0 || after.1 > before.1 {
+            Change::Faster
+        } else if after == before {
+            Change::None
+        } else {
+            Change::Slower
         }
     }
 
@@ -113,3 +151,5 @@ impl Adaptive {
         *self == Self::new(settings)
     }
 }
+
+const REST: Duration = Duration::from_secs(120);
