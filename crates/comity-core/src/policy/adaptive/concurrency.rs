@@ -14,6 +14,8 @@ pub(super) struct Concurrency {
     most: u16,
     /// Mean latency without a queue of ours, in microseconds; 0 where nothing is known.
     base: u32,
+    /// Answers it is the mean of, as far as that matters.
+    known: u16,
     count: u32,
     sum: u64,
     squares: u64,
@@ -27,7 +29,7 @@ pub(super) struct Concurrency {
 
 impl Concurrency {
     pub(super) fn new() -> Self {
-        Self { most: FIRST, base: 0, count: 0, sum: 0, squares: 0, began: Instant::ZERO, wait: 0, fails: 0, first: true }
+        Self { most: FIRST, base: 0, known: 0, count: 0, sum: 0, squares: 0, began: Instant::ZERO, wait: 0, fails: 0, first: true }
     }
 
     pub(super) fn most(&self) -> u16 {
@@ -43,6 +45,17 @@ impl Concurrency {
         self.sum = 0;
         self.squares = 0;
         self.began = now;
+    }
+
+    /// A refusal came while as many were in flight as may be: perhaps it is their number that the host refuses.
+    pub(super) fn refused(&mut self, now: Instant) {
+        let took = nanos(now.since(self.began)) / 1000;
+        if self.count >= 4 && self.most > 1 && self.sum * 4 >= took * u64::from(self.most) * 3 {
+            self.most -= 1;
+            self.first = false;
+            self.fails = (self.fails + 1).min(6);
+            self.wait = 1 << self.fails;
+        }
     }
 
     /// A served answer's latency. True where one more may be in flight from now on.
@@ -77,8 +90,14 @@ impl Concurrency {
             self.base = mean as u32;
         }
         let queue = flying * mean.saturating_sub(u64::from(self.base)) / mean; // 1/1024
-        if queue < 400 || flying < 1200 {
-            self.base = ((u64::from(self.base) * 7 + mean) / 8) as u32;
+        let base = u64::from(self.base);
+        if queue < 400 || flying < 1536 {
+            let known = u64::from(self.known);
+            self.base = ((base * known + mean * n) / (known + n)) as u32;
+            self.known = (known + n).min(256) as u16;
+        } else {
+            // A host that moved is learned anew.
+            self.base += self.base / 512;
         }
         if queue > 900 && self.most > 1 {
             let now_most = self.most;

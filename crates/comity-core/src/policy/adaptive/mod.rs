@@ -117,6 +117,9 @@ impl Adaptive {
         match fact.outcome {
             Outcome::Refused { advised } => {
                 if fact.started >= self.changed {
+                    if !self.rate.is_refused() && !self.rate.is_cold() {
+                        self.concurrency.refused(now);
+                    }
                     self.rate.refused(fact.started, advised, settings);
                     self.concurrency.restart(now);
                     self.changed = now;

@@ -95,6 +95,10 @@ impl Rate {
         if self.trial == 0 { self.interval } else { self.trial }
     }
 
+    pub(super) fn is_cold(&self) -> bool {
+        self.phase == Phase::Cold
+    }
+
     pub(super) fn is_refused(&self) -> bool {
         self.trial != 0
     }
@@ -152,7 +156,7 @@ impl Rate {
             self.aim();
         } else if self.since_empty >= MANY {
             self.bad = last;
-            self.good = last + last / 50;
+            self.good = last + last / CONTENDED;
             self.interval = self.good;
         } else {
             let took = nanos(started.since(self.empty));
@@ -207,7 +211,7 @@ impl Rate {
                 return nanos(last.since(started));
             }
             let ahead = nanos(first.since(started));
-            let far = if span <= MINUTE { 16 } else { 4 };
+            let far = if span <= MINUTE && self.admitted >= FEW { 16 } else { 4 };
             if ahead > self.trial / 2 && ahead <= self.trial.saturating_mul(far) {
                 return ahead;
             }
@@ -237,7 +241,7 @@ impl Rate {
                 Phase::Settled => {
                     if nanos(now.since(self.step_began)) >= self.hold {
                         self.phase = Phase::Probe;
-                        let patient = self.interval.saturating_mul(2048) / nanos(PROBE_MOST);
+                        let patient = if self.span > 0 { WINDOW_STEP } else { self.interval.saturating_mul(2048) / nanos(PROBE_MOST) };
                         self.step_size = u16::try_from(patient).unwrap_or(MOST_STEP).clamp(LEAST_STEP, MOST_STEP);
                         self.held = self.interval;
                         self.faster(now);
@@ -263,13 +267,13 @@ impl Rate {
         let windowed = if several { cold || nanos(self.refused_last.since(self.refused)) > tokens } else { self.rest > tokens.max(nanos(GRAIN)) };
         if self.span > 0 {
             self.window_ended(window, count, started);
-        } else if windowed && count > 1 {
+        } else if windowed && count >= u64::from(FEW) {
             self.span = u32::try_from(window / 1_000_000).unwrap_or(u32::MAX);
             self.good = mean.max(self.interval);
             self.settle(started);
         } else if cold {
             let gentle = self.interval + self.interval * 4 * u64::from(self.step_size) / 1024;
-            self.interval = mean.max(self.interval).min(gentle);
+            self.interval = mean.max(self.interval).min(gentle).max(self.bad);
             self.phase = Phase::Search;
             self.good = 0;
         }
@@ -283,7 +287,9 @@ impl Rate {
     fn window_ended(&mut self, window: u64, count: u64, started: Instant) {
         let span = u64::from(self.span) * 1_000_000;
         if self.phase == Phase::Probe {
-            self.good = self.held - self.held / MARGIN;
+            // Each step was a whole window long: the one before was good.
+            self.good = (self.interval + self.interval * u64::from(self.step_size) / 1024).min(self.held);
+            self.good -= self.good / MARGIN;
             self.tries = (self.tries + 1).min(MOST_TRIES);
         } else if window < span / 2 || count == 1 {
             // It was none after all.
@@ -366,12 +372,13 @@ impl Rate {
         self.interval = self.good + self.good / MARGIN;
         self.bad = self.good - self.good / 50;
         let hold = self.interval.saturating_mul(u64::from(self.sure)).max(nanos(HOLD_LEAST)) << self.tries;
-        self.hold = hold.max(self.rest.saturating_mul(60)).min(nanos(HOLD_MOST));
+        let dear = if self.span > 0 { u64::from(self.span) * 2_000_000 } else { self.rest.saturating_mul(60) };
+        self.hold = hold.max(dear).min(nanos(HOLD_MOST));
         self.begin_step(now);
     }
 
     fn probe(&mut self, now: Instant) {
-        if u64::from(self.step_admitted) * u64::from(self.step_size) < 2048 || nanos(now.since(self.step_began)) < nanos(PROBE_LEAST) {
+        if u64::from(self.step_admitted) * u64::from(self.step_size) < 2048 || nanos(now.since(self.step_began)) < self.probe_least() {
             return;
         }
         if self.used(now) {
@@ -380,6 +387,11 @@ impl Rate {
         } else {
             self.begin_step(now);
         }
+    }
+
+    /// A step lasts long enough for the host to object.
+    fn probe_least(&self) -> u64 {
+        nanos(PROBE_LEAST).max((u64::from(self.span) * 1_000_000).min(nanos(MINUTE)))
     }
 
     fn faster(&mut self, now: Instant) {
@@ -427,14 +439,16 @@ fn mean(a: u64, b: u64) -> u64 {
 }
 
 const FIRST_STEP: u16 = 512;
-const GENTLE_STEP: u16 = 75;
+const GENTLE_STEP: u16 = 100;
 const FIRST_STEP_ADMITTED: u32 = 4;
 const LEAST_STEP: u16 = 20;
+const WINDOW_STEP: u64 = 50;
 const MOST_STEP: u16 = 256;
 const GRAIN: Duration = Duration::from_millis(1500);
 const PROBE_MOST: Duration = Duration::from_secs(30);
 /// Half a percent.
 const MARGIN: u64 = 200;
+const CONTENDED: u64 = 16;
 /// 4 %.
 const CLOSE: u64 = 40;
 const MANY: u32 = 400;
@@ -449,6 +463,8 @@ const FIRST_TRIAL: Duration = Duration::from_secs(1);
 const LEAST_TRIAL: Duration = Duration::from_millis(100);
 const SLACK: Duration = Duration::from_millis(50);
 const TRUST: Duration = Duration::from_secs(900);
+/// Fewer say nothing of a window.
+const FEW: u32 = 8;
 const MINUTE: Duration = Duration::from_secs(60);
 const TRIAL_MOST: Duration = Duration::from_secs(900);
 const WINDOWS: [Duration; 5] = [
