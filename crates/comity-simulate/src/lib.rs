@@ -10,4 +10,5 @@ mod clients;
 pub mod hosts;
 pub mod outcome;
 pub mod scenario;
+pub mod sweep;
 pub mod world;
