@@ -17,6 +17,8 @@ mod fixed;
 mod flights;
 mod gradient2;
 mod heritrix;
+#[cfg(test)]
+mod in_the_world;
 mod lychee;
 mod nutch;
 mod scrapy;
