@@ -29,7 +29,7 @@ fn half_of_the_lost_requests_never_arrive_and_none_is_answered() {
 fn loss_and_resets_teach() {
     // A host that refuses nobody: what slows the clients down is the network alone.
     let interval = |network: &str| {
-        let text = bucket(&format!("{network}[clients]\nfloor = '100ms'\nstart = '1s'\n"));
+        let text = bucket(&format!("{network}[clients]\nfloor = '100ms'\nstart = '1s'\nattempt_timeout = '200ms'\n"));
         let outcome = outcome(&text.replace("'10/s'", "'1000/s'"), "aimd", 1);
         let samples = &outcome.hosts[0].samples;
         samples.iter().map(|sample| sample.interval).sum::<f64>() / samples.len() as f64

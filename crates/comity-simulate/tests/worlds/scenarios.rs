@@ -28,7 +28,7 @@ fn every_file_is_a_scenario_of_its_name_and_runs_with_every_policy() {
         for host in &mut scenario.hosts {
             host.hosts = host.hosts.min(MANY);
         }
-        let options = RunOptions { samples: true, time: Some(Duration::from_secs(5)) };
+        let options = RunOptions { samples: true, time: Some(Duration::from_secs(2)) };
         let others = baselines::NAMES.iter().map(|(name, ..)| *name);
         for policy in scenario.policies.iter().map(String::as_str).chain(OWN_POLICIES).chain(others) {
             let outcome = run(&scenario, policy, 1, &options).unwrap_or_else(|e| panic!("{}: {e}", scenario.name));
