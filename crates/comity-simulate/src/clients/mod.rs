@@ -8,7 +8,7 @@ use comity_core::limits::all::Grant;
 use comity_core::signal::NoAnswer;
 use comity_core::time::Instant;
 
-pub(crate) use self::others::Others;
+pub(crate) use self::others::{Others, is_one_list};
 pub(crate) use self::ours::{Beginning, Kept, Ours};
 use crate::outcome::Sample;
 

@@ -24,7 +24,7 @@ use self::far_end::FarEnd;
 use self::flights::{Flight, Flights};
 use self::link::{Fortune, Link, Pipe};
 use crate::baselines;
-use crate::clients::{Answer, Beginning, Fate, Kept, Others, Ours, Party, Start};
+use crate::clients::{Answer, Beginning, Fate, Kept, Others, Ours, Party, Start, is_one_list};
 use crate::hosts::{Groups, Host};
 use crate::outcome::Outcome;
 use crate::scenario::{OWN_POLICIES, Report, Scenario, ScenarioError};
@@ -414,8 +414,12 @@ fn parties(
                 host.capacity(Instant::ZERO, Instant::ZERO.after(time)) / time.as_secs_f64() / f64::from(all);
             let settings = baselines::Settings { capacity, seed: dice.next_u64(), ..settings };
             paces.push(baselines::named(name, &settings).ok_or_else(|| no_policy(policy))?);
+            if is_one_list(name) {
+                break;
+            }
         }
-        parties.push(Party::Others(Box::new(Others::new(client, paces, clients.urls, workers))));
+        let hosts = built.hosts.len() as u32;
+        parties.push(Party::Others(Box::new(Others::new(client, paces, hosts, clients.urls, workers))));
     }
     Ok(parties)
 }
