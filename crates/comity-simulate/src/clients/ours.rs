@@ -254,3 +254,64 @@ const ORIGIN: Duration = Duration::from_secs(86_400);
 /// Requests each client has waiting at each host. One waits while another starts, so that a queue never runs dry; more
 /// would be seen by nobody.
 const WAITING: usize = 2;
+
+#[cfg(test)]
+mod tests {
+    use core::num::NonZeroU32;
+
+    use comity_core::policy::Policy;
+
+    use super::*;
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_millis(ms)
+    }
+
+    fn answer(started: u64, status: u16) -> Answer<'static> {
+        Answer { started: at(started), status: Ok(status), fields: &[] }
+    }
+
+    /// One client of one host, with one request in flight.
+    fn ours(policy: Policy, kept: &[Kept], since: Duration) -> Ours {
+        let limits = Limits { policy, in_flight: Some(NonZeroU32::MIN), ..Limits::none() };
+        let names = ["api.example".to_owned()];
+        let beginning = Beginning { limits, names: &names, clients: 0..1, urls: None, workers: None, kept, since };
+        Ours::new(beginning).unwrap()
+    }
+
+    fn pumped(ours: &mut Ours, ms: u64) -> Vec<Start> {
+        let mut starts = Vec::new();
+        ours.pump(at(ms), &mut starts);
+        starts
+    }
+
+    #[test]
+    fn those_that_wait_go_sooner_when_an_answer_shortens_the_interval() {
+        let mut ours = ours(Policy::refusal(), &[], Duration::ZERO);
+        let first = pumped(&mut ours, 0);
+        assert_eq!(ours.answered(at(10), &first[0], &answer(0, 429)), Fate::Again);
+        assert!(pumped(&mut ours, 10).is_empty());
+        assert_eq!(ours.wake(), at(250), "refused: a quarter of a second from the last start");
+        let second = pumped(&mut ours, 250);
+        assert_eq!((second[0].place, second[0].tried), (first[0].place, 1), "the refused one goes first (T10)");
+        assert_eq!(ours.wake(), Instant::FAR, "the next waits for its place");
+        assert_eq!(ours.answered(at(300), &second[0], &answer(250, 200)), Fate::Got);
+        assert!(pumped(&mut ours, 300).is_empty());
+        assert_eq!(ours.wake(), at(475), "served: a tenth less from the last start");
+    }
+
+    #[test]
+    fn what_was_learned_is_kept_and_what_a_rest_ends_is_not() {
+        let mut first = ours(Policy::refusal(), &[], Duration::ZERO);
+        let start = pumped(&mut first, 0);
+        first.answered(at(10), &start[0], &answer(0, 429));
+        let kept = first.kept();
+        assert!(kept[0].is_some());
+        for (since, interval) in [(Duration::from_secs(60), 250), (Duration::from_secs(86_400), 125)] {
+            let mut second = ours(Policy::refusal(), &kept, since);
+            assert_eq!(pumped(&mut second, 0).len(), 1, "nothing holds the first start back");
+            let seen = second.sample(at(0), 0).interval;
+            assert!((seen * 1000.0 - f64::from(interval)).abs() < 1.0, "{since:?} later: {seen}");
+        }
+    }
+}

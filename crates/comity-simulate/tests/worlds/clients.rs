@@ -66,3 +66,20 @@ fn names_behind_one_limit_share_it() {
     let capacity: f64 = outcome.hosts.iter().map(|host| host.minutes[0].capacity).sum();
     assert!((capacity - 600.0).abs() < 1e-6);
 }
+
+#[test]
+fn a_program_of_one_list_asks_all_hosts_at_one_pace() {
+    let text = "name = 'list'\ntime = '60s'\n[[host]]\nname = 'host-{}.example'\nhosts = 5\nkind = 'bucket'\nrate = '100/s'\n\
+                burst = 100\n";
+    let each = |policy| -> Vec<u64> { outcome(text, policy, 1).hosts.iter().map(arrived).collect() };
+    assert_eq!(each("curl 100ms"), vec![120; 5]);
+    assert_eq!(each("fixed 100ms"), vec![600; 5], "one that paces each host by itself");
+}
+
+#[test]
+fn a_place_that_comes_free_is_used_at_once() {
+    // One in flight: each start waits for the answer before it, and for nothing else.
+    let text = "name = 'one'\ntime = '60s'\n[[host]]\nname = 'api.example'\nkind = 'workers'\nworkers = 1\nservice = '250ms'\n\
+                service_sigma = 0\n[clients]\nin_flight = 1\n";
+    assert_eq!(arrived(&host(text, "interval 1ms")), 240);
+}
