@@ -2,10 +2,34 @@
 //!
 //! A host decides at the arrival of a request what it will answer and when, so that no model needs events of its own.
 
+mod advice;
+mod answers;
+mod behind;
+mod bucket;
+mod cap;
+mod crowd;
+mod law;
+mod leaky;
+mod mix;
+mod model;
+mod moving;
+mod outage;
+mod said;
+mod site;
+mod sliding;
+mod spread;
+mod window;
+mod workers;
+
 use core::time::Duration;
 
 use comity_core::time::Instant;
 use rand_pcg::Pcg64Mcg;
+
+pub use advice::wall;
+pub use behind::Groups;
+pub use model::Model;
+pub use said::ModelError;
 
 /// A host.
 pub trait Host: core::fmt::Debug + Send {
@@ -35,7 +59,7 @@ pub struct ClientId(pub u32);
 /// What a host answers.
 #[derive(Clone, Debug)]
 pub struct Reply {
-    /// The status; `None` where the connection is reset.
+    /// The status; `None` where the connection is reset, or given up after a long silence.
     pub status: Option<u16>,
     /// How long after the arrival the first byte leaves the host, waiting in its queue included.
     pub after: Duration,
@@ -53,3 +77,6 @@ pub struct Queued {
     /// The mean service time.
     pub service: Duration,
 }
+
+#[cfg(test)]
+mod tests;
