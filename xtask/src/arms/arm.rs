@@ -32,7 +32,8 @@ pub(super) enum Goal {
     Refused(usize),
     /// At most so many seconds.
     Seconds(f64),
-    /// At least so many percent of the capacity are used: in a first run after its first tenth, later from the start.
+    /// At least so many percent of the capacity are used, until all URLs are got or the run is stopped: in a first run after
+    /// the first tenth of that, in a second one from the start.
     Used(f64),
     /// At most so many of 100 requests are refused.
     RefusedPercent(f64),
@@ -147,8 +148,9 @@ pub(super) fn worlds(time: Duration) -> Vec<Arm> {
     ]
 }
 
+/// A name of the zone that is set aside for private use: no resolver knows it, and link checkers pass over `.example`.
 fn host(name: &str, limit: Limit) -> (String, Limit) {
-    (format!("{name}.example"), limit)
+    (format!("{name}.internal"), limit)
 }
 
 const fn s(seconds: u64) -> Duration {

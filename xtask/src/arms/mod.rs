@@ -12,9 +12,9 @@ mod tests;
 mod tool;
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 
 use self::arm::Arm;
 use self::options::Options;
@@ -39,54 +39,62 @@ pub(crate) fn run(workspace: &Workspace, arguments: &[String]) -> anyhow::Result
     });
     ensure!(!options.tools.is_empty(), "there is nobody to run");
     let programs = programs(workspace, &options)?;
-    let seen = all(&options, &programs)?;
+    let Done { seen, failed } = all(&options, &programs);
     print!("{}", table::table(&options.arms, &seen));
     if let Some(file) = &options.json {
         let json = serde_json::to_string_pretty(&table::json(&options.arms, &seen))?;
         std::fs::write(file, json + "\n").with_context(|| file.display().to_string())?;
     }
-    let missed = table::missed(&options.arms, &seen);
-    ensure!(missed.is_empty(), "\nmissed:\n  {}", missed.join("\n  "));
+    let faults = [failed, table::missed(&options.arms, &seen)].concat();
+    ensure!(faults.is_empty(), "\nnot as it should be:\n  {}", faults.join("\n  "));
     Ok(())
 }
 
-/// Every tool at every arm, several at once; in the arms' and the tools' order.
-fn all(options: &Options, programs: &Programs) -> anyhow::Result<Vec<Seen>> {
+/// What came of all runs.
+#[derive(Default)]
+struct Done {
+    /// In the arms' and the tools' order.
+    seen: Vec<Seen>,
+    /// Why some could not be made.
+    failed: Vec<String>,
+}
+
+/// Every tool at every arm, several at once.
+fn all(options: &Options, programs: &Programs) -> Done {
     let pairs = options.arms.iter().flat_map(|arm| options.tools.iter().map(move |tool| (arm, tool)));
     let mut queue: Vec<(usize, (&Arm, &Tool))> = pairs.enumerate().collect();
     // What takes longest begins first.
     queue.sort_by_key(|(_, (_, tool))| !tool.remembers);
     let queue = Mutex::new(VecDeque::from(queue));
-    let done: Mutex<Vec<(usize, Vec<Seen>)>> = Mutex::default();
-    let work = || -> anyhow::Result<()> {
+    let done: Mutex<Vec<(usize, anyhow::Result<Vec<Seen>>)>> = Mutex::default();
+    let work = || {
         loop {
-            let next = queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-            let Some((place, (arm, tool))) = next else { return Ok(()) };
-            let folder = tempfile::tempdir()?;
-            let seen = run::run(arm, tool, programs, &options.manner, folder.path())?;
-            for run in &seen {
-                println!(
-                    "{}, {}: {} of {}, {} refused",
-                    arm.name,
-                    table::name(run),
-                    run.got(),
-                    run.possible(),
-                    run.refused()
-                );
+            let next = lock(&queue).pop_front();
+            let Some((place, (arm, tool))) = next else { return };
+            let runs = tempfile::tempdir()
+                .map_err(anyhow::Error::from)
+                .and_then(|folder| run::run(arm, tool, programs, &options.manner, folder.path()));
+            for run in runs.iter().flatten() {
+                let name = table::name(run);
+                println!("{}, {name}: {} of {}, {} refused", arm.name, run.got(), run.possible(), run.refused());
             }
-            done.lock().unwrap_or_else(PoisonError::into_inner).push((place, seen));
+            lock(&done).push((place, runs));
         }
     };
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..options.jobs).map(|_| scope.spawn(work)).collect();
-        workers.into_iter().try_for_each(|worker| match worker.join() {
-            Ok(result) => result,
-            Err(_) => bail!("a run panicked"),
-        })
-    })?;
+    std::thread::scope(|scope| (0..options.jobs).for_each(|_| drop(scope.spawn(work))));
     let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     done.sort_by_key(|(place, _)| *place);
-    Ok(done.into_iter().flat_map(|(_, seen)| seen).collect())
+    done.into_iter().fold(Done::default(), |mut all, (_, runs)| {
+        match runs {
+            Ok(runs) => all.seen.extend(runs),
+            Err(error) => all.failed.push(format!("{error:#}")),
+        }
+        all
+    })
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Builds what is run.

@@ -137,14 +137,16 @@ impl HostSeen {
         let first = arrivals.first().map_or(span.from, |arrival| arrival.at());
         let possible = limit.possible(if limit.window().is_some() { span.from } else { first }, span.until);
 
-        let skipped = if again { Duration::ZERO } else { (span.until - span.from) / WARMING };
+        let last = arrivals.iter().filter_map(|a| a.answered()).max().unwrap_or(first);
+        // Nobody can use a host any further who has all there is.
+        let measured_until = if got.len() < arm.urls { span.until } else { last.min(span.until) };
+        let skipped = if again { Duration::ZERO } else { measured_until.saturating_sub(span.from) / WARMING };
         let measured_from = span.from + skipped;
         let served_later = arrivals.iter().filter(served).filter(|a| a.answered() > Some(measured_from)).count();
-        let capacity = limit.capacity() * (span.until - measured_from).as_secs_f64();
+        let capacity = limit.capacity() * measured_until.saturating_sub(measured_from).as_secs_f64();
 
         let queued: Vec<f64> = arrivals.iter().filter_map(|a| a.queued()).map(|queued| queued.as_secs_f64()).collect();
         let waited: f64 = queued.iter().sum();
-        let last = arrivals.iter().filter_map(|a| a.answered()).max().unwrap_or(first);
         let busy = last.saturating_sub(first).as_secs_f64().max(f64::MIN_POSITIVE);
         Self {
             host: String::new(),
@@ -218,6 +220,8 @@ mod tests {
         assert_eq!(all.used(), 100.0);
         assert!(all.reaches(Goal::Used(100.0)));
         assert!((seen(window, 600, 10, &arrivals[..7]).used() - 66.67).abs() < 0.01);
+        // A list that is done with the last of these, at 6.02 s.
+        assert!((seen(window, 7, 10, &arrivals[..7]).used() - 110.74).abs() < 0.01);
     }
 
     #[test]

@@ -27,7 +27,7 @@ fn x4_hosts_tell_a_tool_that_asks_too_fast_from_ours() {
     let arm = Arm {
         name: "short",
         about: "token bucket, 10/s, burst 4",
-        hosts: vec![("short.example".to_owned(), limit)],
+        hosts: vec![("short.internal".to_owned(), limit)],
         urls: 100,
         at_most: Duration::from_secs(1),
         told: "10/s",
