@@ -13,7 +13,8 @@ pub(super) enum Limit {
     Window { count: u32, per: Duration },
     /// Never refuses: what cannot be served yet waits.
     Queue { workers: u32, service: Duration },
-    /// 80 of 100 URLs come from a cache in 5 ms; the others are a queue's.
+    /// On the mean 80 of 100 URLs come from a cache in 5 ms; the others are a queue's. Where chance leaves the queue fewer, more
+    /// than its capacity is served.
     Mix { workers: u32, service: Duration },
 }
 

@@ -101,7 +101,7 @@ impl Seen {
         if self.seconds == 0.0 { 0.0 } else { self.got() as f64 / self.seconds }
     }
 
-    /// The lowest of the hosts'.
+    /// The lowest of the hosts' shares.
     pub(super) fn used(&self) -> f64 {
         self.hosts.iter().map(|host| host.used).fold(f64::INFINITY, f64::min)
     }

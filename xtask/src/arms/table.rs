@@ -77,14 +77,16 @@ fn row(arm: &Arm, run: &Seen) -> String {
         .iter()
         .map(|&goal| format!("{}{}", words(goal), if run.reaches(goal) { "" } else { " MISSED" }))
         .collect();
+    // The rests of several hosts' lists are nobody's pace.
+    let used = if run.hosts.len() == 1 { format!("{:.1}", run.used()) } else { "–".to_owned() };
     let row = format!(
-        "{:16} {got:>18} {:>8} {:>7.2} {:>8.1} {:>8.2} {:>7.1} {:>6} {:>6}  {}",
+        "{:16} {got:>18} {:>8} {:>7.2} {:>8.1} {:>8.2} {:>7} {:>6} {:>6}  {}",
         name(run),
         run.refused(),
         run.refused_percent(),
         run.seconds,
         run.rate(),
-        run.used(),
+        used,
         number(run.queue()),
         number(run.wait()),
         goals.join(", ")
