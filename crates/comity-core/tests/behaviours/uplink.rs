@@ -17,13 +17,16 @@ struct Run {
     /// Each answer takes so long on the way, one after the other.
     each: Box<dyn Fn(Instant) -> Duration>,
     /// What else becomes of a request: how long its host takes, and what comes.
-    host: Box<dyn Fn(Instant, usize, &mut Dice) -> (Duration, Outcome)>,
+    host: Box<Answering>,
     uplink: Option<Uplink>,
     kin: fn(ScopeId) -> u64,
     dice: Dice,
     /// In flight and the limit, every 100 ms.
     seen: Vec<(Instant, u32, Option<u32>)>,
 }
+
+/// How long a host takes, and what comes of it.
+type Answering = dyn Fn(Instant, usize, &mut Dice) -> (Duration, Outcome);
 
 struct Host {
     learned: Learned,
@@ -290,7 +293,7 @@ fn a10_an_uplink_that_is_gone_is_not_blamed_on_the_hosts() {
 #[test]
 fn a10_dead_hosts_were_never_heard_and_are_no_outage() {
     let dead = |_: Instant, n: usize, dice: &mut Dice| {
-        (MS * (90 + dice.below(20) as u32), if n % 10 == 0 { Outcome::Served } else { Outcome::NoAnswer })
+        (MS * (90 + dice.below(20) as u32), if n.is_multiple_of(10) { Outcome::Served } else { Outcome::NoAnswer })
     };
     let run = Run::of(50, 1).answering(dead).run(at(1000), at(30_000));
     assert_eq!((run.blamed().len(), run.limited(at(0), at(30_000))), (45, 0));
