@@ -160,11 +160,11 @@ impl Hosts {
 
     /// Counts nobody any more who was not heard for a window or two.
     pub(super) fn roll(&mut self, now: Instant) {
-        let windows = now.since(self.began).as_nanos() / WINDOW.as_nanos();
-        if windows == 0 {
+        let lasts = now.since(self.began);
+        if lasts < WINDOW {
             return;
         }
-        if windows > 1 {
+        if lasts >= WINDOW * 2 {
             self.clear(now);
             return;
         }
