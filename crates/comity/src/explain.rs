@@ -102,7 +102,8 @@ impl Pacer {
             })
             .collect();
         let claim = Claim::at_once(route.members(), 1, now);
-        let delay = all::decide(&engine.memory, now, &claim).err().map(|wait| engine.delay(now, &wait));
+        let wait = all::decide(&engine.memory, now, &claim).err().or_else(|| engine.full(now));
+        let delay = wait.map(|wait| engine.delay(now, &wait));
         Ok(Explanation { url: url.to_string(), scopes, delay })
     }
 

@@ -256,6 +256,11 @@ impl Wait {
         Self { until, scope: ScopeId(u32::MAX), because: Because::TableFull }
     }
 
+    /// So many requests are in flight to all hosts together, and only a freed place can help.
+    pub fn uplink(limit: u32) -> Self {
+        Self { until: Instant::FAR, scope: ScopeId(u32::MAX), because: Because::Uplink(limit) }
+    }
+
     /// The store that is shared is out of reach; ask again then.
     pub fn store_lost(until: Instant, scope: ScopeId) -> Self {
         Self { until, scope, because: Because::StoreLost }

@@ -342,10 +342,11 @@ impl Cell {
         } else if started >= pause.until() && !matches!(signal.inferred, Inferred::NoAnswer(_)) {
             pause.served();
         }
-        match outcome {
-            Outcome::NoAnswer => tally.get_or_insert_default().no_answers += 1,
-            Outcome::ServerError => tally.get_or_insert_default().server_errors += 1,
-            _ => {}
+        if matches!(signal.inferred, Inferred::NoAnswer(_)) {
+            tally.get_or_insert_default().no_answers += 1;
+        }
+        if outcome == Outcome::ServerError {
+            tally.get_or_insert_default().server_errors += 1;
         }
         if narrowest {
             let others = in_flight.saturating_sub(1);

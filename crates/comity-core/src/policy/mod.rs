@@ -19,7 +19,7 @@ pub use refusal::Refused;
 
 use core::time::Duration;
 
-use crate::signal::{Inferred, Signal};
+use crate::signal::{Inferred, NoAnswer, Signal};
 use crate::time::Instant;
 
 /// Which policy learns a scope's pace, with its settings.
@@ -77,7 +77,7 @@ pub struct Fact {
 pub enum Outcome {
     /// Served.
     Served,
-    /// A client error: says nothing about load (A11).
+    /// A client error, or our own uplink's: says nothing about load (A10, A11).
     Neutral,
     /// Refused; `advised` where the server said for how long.
     Refused {
@@ -100,6 +100,7 @@ impl Outcome {
             Inferred::Healthy => Self::Served,
             Inferred::Neutral => Self::Neutral,
             Inferred::ServerError => Self::ServerError,
+            Inferred::NoAnswer(NoAnswer::Uplink) => Self::Neutral,
             Inferred::NoAnswer(_) => Self::NoAnswer,
         }
     }

@@ -14,4 +14,5 @@ mod properties;
 mod queues;
 mod refusals;
 mod retries;
+mod uplink;
 mod vectors;

@@ -15,4 +15,5 @@ mod redirects;
 mod support;
 mod tower_far_end;
 mod tower_logic;
+mod uplink;
 mod waiting;

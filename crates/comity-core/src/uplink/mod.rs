@@ -1,0 +1,188 @@
+//! The uplink guard (behaviour A10): when most hosts slow down or fall silent *together*, it is our own uplink, resolver or
+//! connection pool, and not the hosts.
+//!
+//! Then two things hold. Above all hosts stands a limit on what is in flight, cut from what is in flight now and found
+//! again from how the answers' times react. And what the exchanges of that time suggest teaches no host: only what a server
+//! *says* (a refusal, a Retry-After, a quota) does.
+//!
+//! One slow host is no evidence, nor are many of one registrable domain, which may well stand on one machine. Hosts are
+//! compared with themselves alone: what is *usual* of each is learned here, for a bounded table of recent hosts, whatever
+//! policy they have. A run over fewer than four hosts has no guard.
+
+mod guard;
+mod hosts;
+
+use core::time::Duration;
+
+pub use self::guard::Yielding;
+use self::guard::{Guard, Turn};
+use self::hosts::{Hosts, Learning, WHOLE};
+use crate::limits::ScopeId;
+use crate::time::Instant;
+
+/// Watches the answers of all hosts together. About 5 KB, whatever is asked; an answer costs a look at one of its slots.
+#[derive(Debug, Default)]
+pub struct Uplink {
+    hosts: Hosts,
+    guard: Option<Guard>,
+    in_flight: u32,
+    last_answer: Instant,
+    /// Until when what exchanges suggest is ours and not the hosts'.
+    ours_until: Instant,
+    /// When kin were last looked at: the one thing here that looks at the whole table.
+    compared: Instant,
+}
+
+/// An exchange that ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// Whose.
+    pub host: ScopeId,
+    /// When its request started.
+    pub started: Instant,
+    /// How it ended.
+    pub heard: Heard,
+}
+
+/// What was heard of a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// It served, after so long.
+    Served(Duration),
+    /// It answered something else: the way to it works, but the time an error page takes says nothing (A11).
+    Answered,
+    /// No answer came.
+    Nothing,
+}
+
+/// What an exchange did to the limit above all hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It was put on.
+    PutOn(Yielding),
+    /// It was cut again.
+    Cut,
+    /// Nothing is slow any more: it is lifted.
+    Lifted,
+}
+
+impl Uplink {
+    /// A request starts.
+    pub fn started(&mut self) {
+        self.in_flight = self.in_flight.saturating_add(1);
+        if let Some(guard) = &mut self.guard {
+            guard.started(self.in_flight);
+        }
+    }
+
+    /// A request gives its place back.
+    pub fn ended(&mut self) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+    }
+
+    /// Requests in flight, of all hosts together.
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
+    /// How many more may start now; [`u32::MAX`] where no limit is on.
+    pub fn room(&self, now: Instant) -> u32 {
+        self.guard(now).map_or(u32::MAX, |guard| guard.limit().saturating_sub(self.in_flight))
+    }
+
+    /// The limit above all hosts, and why it is on; `None` where it is not.
+    pub fn yielding(&self, now: Instant) -> Option<Yielding> {
+        self.guard(now).map(Guard::yielding)
+    }
+
+    /// When the limit ends if nothing is heard until then: those that wait for it may start then.
+    pub fn ends(&self, now: Instant) -> Option<Instant> {
+        self.guard(now).map(Guard::ends)
+    }
+
+    /// Whether what an exchange suggests that started then and ended now is ours, and must not teach its host.
+    pub fn is_ours(&self, now: Instant, started: Instant) -> bool {
+        now.min(started) < self.ours_until
+    }
+
+    /// An exchange ended; comes before [`Uplink::is_ours`] is asked of it, and before [`Uplink::ended`]. `kin` gives the
+    /// same number for hosts that may stand on one machine; it is asked only where much speaks for our own uplink.
+    pub fn heard(&mut self, now: Instant, exchange: &Exchange, kin: impl Fn(ScopeId) -> u64) -> Option<Change> {
+        let expired = self.guard.take_if(|guard| now >= guard.ends()).is_some();
+        if expired {
+            self.hosts.clear(now);
+        }
+        // Only an answer to what started since tells how a change of the limit went (A9).
+        let changed = self.guard.as_ref().map_or(Instant::ZERO, Guard::changed);
+        let learning = self.guard.as_ref().map_or(Learning::BOTH, Guard::learning);
+        if self.guard.is_none() {
+            self.hosts.roll(now);
+        }
+        self.hosts.heard(now, exchange, exchange.started >= changed, learning);
+        if exchange.heard != Heard::Nothing {
+            self.last_answer = now;
+        }
+        if self.is_together(now, kin) {
+            self.ours_until = now.after(HOLD);
+            if self.guard.is_none() {
+                let guard = Guard::put_on(now, self.in_flight, self.hosts.recent());
+                self.hosts.clear(now);
+                return Some(Change::PutOn(self.guard.insert(guard).yielding()));
+            }
+        }
+        let change = self.turn(now);
+        change.or(expired.then_some(Change::Lifted))
+    }
+
+    /// A round of answers under the limit is over: it is cut, raised or lifted.
+    fn turn(&mut self, now: Instant) -> Option<Change> {
+        let guard = self.guard.as_mut().filter(|guard| self.hosts.answers() >= guard.round())?;
+        let recent = self.hosts.recent();
+        let turn = guard.turn(now, self.in_flight, recent, self.hosts.are_quick());
+        self.hosts.clear(now);
+        if turn == Turn::Cut && recent.mean_share() < OURS {
+            self.ours_until = now.after(HOLD);
+        }
+        match turn {
+            Turn::Cut => Some(Change::Cut),
+            Turn::Held => None,
+            Turn::Lifted => {
+                self.guard = None;
+                Some(Change::Lifted)
+            }
+        }
+    }
+
+    /// Whether most of the hosts that were asked of late slowed down or fell silent.
+    fn is_together(&mut self, now: Instant, kin: impl Fn(ScopeId) -> u64) -> bool {
+        let silent = self.hosts.silent();
+        let all_silent = silent >= LEAST_HOSTS
+            && (now >= self.last_answer.after(SILENCE) || is_most(silent, self.hosts.recent().hosts));
+        let recent = self.hosts.recent();
+        let most_bad = recent.bad >= LEAST_HOSTS && is_most(recent.bad, recent.hosts);
+        if !(all_silent || most_bad) || now < self.compared.after(COMPARED_EVERY) {
+            return false;
+        }
+        self.compared = now;
+        all_silent && self.hosts.silent_kin(&kin) >= LEAST_HOSTS || most_bad && self.hosts.are_most_kin_bad(&kin)
+    }
+
+    fn guard(&self, now: Instant) -> Option<&Guard> {
+        self.guard.as_ref().filter(|guard| now < guard.ends())
+    }
+}
+
+/// Whether so many of all are most of them.
+fn is_most(part: u32, all: u32) -> bool {
+    part * 10 >= all * 6
+}
+
+/// Fewer hosts than these say nothing about what they have in common.
+const LEAST_HOSTS: u32 = 4;
+/// How long after the last evidence exchanges still suggest nothing of a host.
+const HOLD: Duration = Duration::from_secs(2);
+/// Under the limit, what is half as slow again as usual is ours; what is less teaches as ever.
+const OURS: u32 = WHOLE * 2 / 3;
+/// Where nobody at all has answered for so long, four hosts that answered before and do not now are enough.
+const SILENCE: Duration = Duration::from_millis(500);
+const COMPARED_EVERY: Duration = Duration::from_millis(20);
