@@ -113,3 +113,19 @@ impl Adaptive {
         *self == Self::new(settings)
     }
 }
+
+impl Adaptive {
+    /// What it has to say for itself.
+    pub fn said(&self, now: Instant) -> super::Said {
+        let _ = now;
+        super::Said {
+            rate: None,
+            concurrency: Some(self.in_flight()),
+            why: super::Why::Searching,
+            last_refused: (self.changed != Instant::ZERO).then_some(self.changed),
+            next_probe: None,
+            bimodal: self.is_bimodal(),
+            refusals: 0,
+        }
+    }
+}
