@@ -1,7 +1,7 @@
 //! Places that come back: of requests that ended, and of starts reserved ahead that nobody uses.
 
 use comity_core::limits::all::{self, Cells, Effects, Grant, Origin};
-use comity_core::limits::{Member, Part, Route};
+use comity_core::limits::{Member, Route};
 use comity_core::time::Instant;
 use comity_store::Memory;
 
@@ -20,16 +20,15 @@ impl Redis {
         for (n, member) in members.iter().enumerate() {
             let trial = grant.trials >> n & 1 == 1;
             let started = self.started(memory, member.scope, grant.start);
-            let limited = memory.cell(member.scope).limits().in_flight.is_some();
+            let limited = memory.cell(member.scope).places_left(now, member.part).is_some();
             let known = self.mirror.known(memory, member.scope);
             if known.key.is_none() {
                 continue;
             }
-            if member.part != Part::Learned {
-                known.own = known.own.saturating_sub(grant.cost);
-            }
+            known.gives(member.part, grant.cost);
             // Where nobody counts places, what they are is told with the next claim, or by and by.
-            if trial || limited || known.raw.mf.is_some() || !known.raw.o.is_empty() {
+            let counted = known.raw.mf.is_some() || known.raw.cn.is_some();
+            if trial || limited || counted || !known.raw.o.is_empty() {
                 told.push((*member, trial.then_some(started)));
             } else {
                 self.untold.insert(member.scope);
@@ -47,9 +46,8 @@ impl Redis {
 
     /// Gives back what was reserved and is not used.
     pub(crate) fn give_back_reserved(&mut self, memory: &mut Memory, members: &[Member], cost: u32) {
-        for member in members.iter().filter(|member| member.part != Part::Learned) {
-            let known = self.mirror.known(memory, member.scope);
-            known.own = known.own.saturating_sub(cost);
+        for member in members {
+            self.mirror.known(memory, member.scope).gives(member.part, cost);
         }
         memory.unpin(&Route::from(members.to_vec()));
     }
@@ -69,7 +67,7 @@ impl Redis {
         for (members, grant) in void {
             self.starts.remove(&grant.start.as_nanos());
             self.give_back_reserved(memory, &members, grant.cost);
-            let counted = |member: &&Member| memory.cell(member.scope).limits().in_flight.is_some();
+            let counted = |member: &&Member| memory.cell(member.scope).places_left(now, member.part).is_some();
             let told: Vec<_> = members.iter().filter(counted).map(|member| (*member, None)).collect();
             if !told.is_empty() && !self.is_lost() {
                 self.send_places(memory, now, "release", &told);
