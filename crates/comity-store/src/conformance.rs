@@ -230,7 +230,7 @@ pub fn a_learned_concurrency_holds_whoevers_limits_they_have<S: Store>(make: &im
     let mut now = ms(0);
     let mut flying: Vec<(Grant, Route)> = Vec::new();
     let wait = loop {
-        let route = if flying.len() % 2 == 0 { &plain } else { &guest };
+        let route = if flying.len().is_multiple_of(2) { &plain } else { &guest };
         match at.store.claim(now, &Claim::at_once(route.members(), 1, now)) {
             Ok(grant) => flying.push((grant, route.clone())),
             Err(wait) if matches!(wait.because, Because::Pace(_)) => now = wait.until,
