@@ -78,18 +78,12 @@ impl Held {
 
     #[must_use]
     pub(crate) fn and(self, other: Self) -> Self {
-        Self {
-            places: self.places.saturating_add(other.places),
-            guests: self.guests.saturating_add(other.guests),
-        }
+        Self { places: self.places.saturating_add(other.places), guests: self.guests.saturating_add(other.guests) }
     }
 
     #[must_use]
     pub(crate) fn less(self, other: Self) -> Self {
-        Self {
-            places: self.places.saturating_sub(other.places),
-            guests: self.guests.saturating_sub(other.guests),
-        }
+        Self { places: self.places.saturating_sub(other.places), guests: self.guests.saturating_sub(other.guests) }
     }
 
     /// The scope has so much in flight.

@@ -10,6 +10,7 @@ use comity_core::time::{Instant, nanos};
 use comity_store::{Memory, ScopeKind};
 
 use crate::keys::Keys;
+use crate::places::Places;
 use crate::script::{Aged, Floor, Memory as Remembered, Record, Scope};
 use crate::state::{State, instant, kind, micros, span, to_text, wait_micros};
 
@@ -52,17 +53,6 @@ pub(crate) struct Known {
     pub(crate) apart: Instant,
     warned: bool,
     pub(crate) clock: StoreClock,
-}
-
-/// Requests in flight at one scope.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Places {
-    /// This process's own, those it asked for, those of others.
-    pub(crate) own: u32,
-    out: u32,
-    others: u32,
-    /// What was last told of its own.
-    told: u32,
 }
 
 /// The store's clock beside this process's.
@@ -307,57 +297,7 @@ pub(crate) fn is_same(memory: &Memory, scope: ScopeId, name: &str) -> bool {
     memory.inspect(scope).is_some_and(|(known, _)| known == name)
 }
 
-impl Places {
-    fn all(&self) -> u32 {
-        self.own.saturating_add(self.others)
-    }
-}
-
 impl Known {
-    /// A request asks to start, at this cost.
-    pub(crate) fn asks(&mut self, part: Part, cost: u32) {
-        let (places, cost) = self.of(part, cost);
-        places.out = places.out.saturating_add(cost);
-    }
-
-    /// It has its answer.
-    pub(crate) fn asks_no_more(&mut self, part: Part, cost: u32) {
-        let (places, cost) = self.of(part, cost);
-        places.out = places.out.saturating_sub(cost);
-    }
-
-    /// So many requests start.
-    pub(crate) fn takes(&mut self, part: Part, cost: u32, times: u32) {
-        let (places, cost) = self.of(part, cost);
-        places.own = places.own.saturating_add(cost.saturating_mul(times));
-    }
-
-    /// One has ended.
-    pub(crate) fn gives(&mut self, part: Part, cost: u32) {
-        let (places, cost) = self.of(part, cost);
-        places.own = places.own.saturating_sub(cost);
-    }
-
-    /// The store is told what it holds.
-    pub(crate) fn tells(&mut self) {
-        for places in [&mut self.places, &mut self.guests] {
-            places.told = places.own;
-        }
-    }
-
-    /// Whether it holds any, or the store was told so.
-    pub(crate) fn holds_any(&self) -> bool {
-        [self.places, self.guests].iter().any(|places| places.own > 0 || places.told > 0)
-    }
-
-    /// Under limits that a caller brought it is one request, whatever it costs.
-    fn of(&mut self, part: Part, cost: u32) -> (&mut Places, u32) {
-        match part {
-            Part::Learned => (&mut self.guests, 1),
-            Part::Own | Part::Bound => (&mut self.places, cost),
-        }
-    }
-
     pub(crate) fn is_in(&self, memory: &Memory, scope: ScopeId) -> bool {
         is_same(memory, scope, &self.name)
     }

@@ -1,11 +1,76 @@
-//! Places that come back: of requests that ended, and of starts reserved ahead that nobody uses.
+//! Places in flight: whose they are, and how they come back when requests end or starts reserved ahead are not used.
 
 use comity_core::limits::all::{self, Cells, Effects, Grant, Origin};
-use comity_core::limits::{Member, Route};
+use comity_core::limits::{Member, Part, Route};
 use comity_core::time::Instant;
 use comity_store::Memory;
 
+use crate::mirror::Known;
 use crate::redis::Redis;
+
+/// Requests in flight at one scope.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Places {
+    /// This process's own, those it asked for, those of others.
+    pub(crate) own: u32,
+    pub(crate) out: u32,
+    pub(crate) others: u32,
+    /// What was last told of its own.
+    told: u32,
+}
+
+impl Places {
+    /// All that are in flight, as far as is known.
+    pub(crate) fn all(&self) -> u32 {
+        self.own.saturating_add(self.others)
+    }
+}
+
+impl Known {
+    /// A request asks to start, at this cost.
+    pub(crate) fn asks(&mut self, part: Part, cost: u32) {
+        let (places, cost) = self.of(part, cost);
+        places.out = places.out.saturating_add(cost);
+    }
+
+    /// It has its answer.
+    pub(crate) fn asks_no_more(&mut self, part: Part, cost: u32) {
+        let (places, cost) = self.of(part, cost);
+        places.out = places.out.saturating_sub(cost);
+    }
+
+    /// So many requests start.
+    pub(crate) fn takes(&mut self, part: Part, cost: u32, times: u32) {
+        let (places, cost) = self.of(part, cost);
+        places.own = places.own.saturating_add(cost.saturating_mul(times));
+    }
+
+    /// One has ended.
+    pub(crate) fn gives(&mut self, part: Part, cost: u32) {
+        let (places, cost) = self.of(part, cost);
+        places.own = places.own.saturating_sub(cost);
+    }
+
+    /// The store is told what it holds.
+    pub(crate) fn tells(&mut self) {
+        for places in [&mut self.places, &mut self.guests] {
+            places.told = places.own;
+        }
+    }
+
+    /// Whether it holds any, or the store was told so.
+    pub(crate) fn holds_any(&self) -> bool {
+        [self.places, self.guests].iter().any(|places| places.own > 0 || places.told > 0)
+    }
+
+    /// Under limits that a caller brought it is one request, whatever it costs.
+    fn of(&mut self, part: Part, cost: u32) -> (&mut Places, u32) {
+        match part {
+            Part::Learned => (&mut self.guests, 1),
+            Part::Own | Part::Bound => (&mut self.places, cost),
+        }
+    }
+}
 
 impl Redis {
     pub(crate) fn give_back(

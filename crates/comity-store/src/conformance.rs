@@ -262,7 +262,8 @@ pub fn a_learned_concurrency_holds_whoevers_limits_they_have<S: Store>(make: &im
 pub fn a_burst_that_is_refused_together_teaches_once<S: Store>(make: &impl Fn(Rules) -> S) {
     let mut at = Bench::new(make, &[], adaptive());
     let route = at.host("example.org");
-    let interval = |at: &Bench<S>| at.store.inspect(route.members()[0].scope).map(|(_, cell)| cell.learned().interval());
+    let interval =
+        |at: &Bench<S>| at.store.inspect(route.members()[0].scope).map(|(_, cell)| cell.learned().interval());
     let mut last = interval(&at);
     let mut now = ms(1000);
     for epoch in 0..3 {

@@ -168,10 +168,7 @@ mod tests {
 
     #[test]
     fn what_was_learned_is_said_with_what_from_and_what_next() {
-        assert_eq!(
-            learned().in_words(NOW),
-            "learned 9.8/s from two refusals, the last 3 min ago; next probe in 4 min"
-        );
+        assert_eq!(learned().in_words(NOW), "learned 9.8/s from two refusals, the last 3 min ago; next probe in 4 min");
         let once = Said { refusals: 1, next_probe: None, ..learned() };
         assert_eq!(once.in_words(NOW), "learned 9.8/s from one refusal, 3 min ago");
         let often = Said { refusals: 40, ..once };
@@ -200,7 +197,10 @@ mod tests {
         let known = Said { rate, refusals: 3, ..first };
         assert_eq!(known.in_words(NOW), "backing off from 9.8/s after three refusals, the last 3 s ago");
         let strained = Said { why: Why::Strained, ..known };
-        assert_eq!(strained.in_words(NOW), "held back by the host's latency, under 9.8/s; three refusals, the last 3 s ago");
+        assert_eq!(
+            strained.in_words(NOW),
+            "held back by the host's latency, under 9.8/s; three refusals, the last 3 s ago"
+        );
     }
 
     #[test]
@@ -222,7 +222,9 @@ mod tests {
 
     #[test]
     fn spans_are_rough() {
-        for (secs, told) in [(5, "5 s"), (119, "119 s"), (120, "2 min"), (7199, "119 min"), (7200, "2 h"), (200_000, "2 days")] {
+        for (secs, told) in
+            [(5, "5 s"), (119, "119 s"), (120, "2 min"), (7199, "119 min"), (7200, "2 h"), (200_000, "2 days")]
+        {
             assert_eq!(rough(Duration::from_secs(secs)), told);
         }
         assert_eq!(rough(Duration::from_millis(300)), "300 ms");

@@ -186,7 +186,9 @@ fn random_limits(dice: &mut Dice) -> Limits {
             0 => Policy::pressure(),
             1 => Policy::Aimd(AimdSettings { start: MS * 80, floor: MS * 20, ..AimdSettings::default() }),
             2 | 3 => Policy::refusal(),
-            4 | 5 => Policy::Adaptive(AdaptiveSettings { start: MS * 40, floor: MS * 5, ..AdaptiveSettings::default() }),
+            4 | 5 => {
+                Policy::Adaptive(AdaptiveSettings { start: MS * 40, floor: MS * 5, ..AdaptiveSettings::default() })
+            }
             _ => Policy::Off,
         },
         retry_after_limit: SEC * 5,

@@ -104,11 +104,8 @@ fn vectors_aimd() {
 fn vectors_adaptive() {
     for_each_case("vectors/adaptive.json", |case| {
         let given = |name: &str| span(&case["policy"][name]);
-        let settings = AdaptiveSettings {
-            start: given("interval_ms"),
-            floor: given("floor_ms"),
-            ceiling: given("ceiling_ms"),
-        };
+        let settings =
+            AdaptiveSettings { start: given("interval_ms"), floor: given("floor_ms"), ceiling: given("ceiling_ms") };
         let policy = Policy::Adaptive(settings);
         let mut learned = policy.fresh();
         each_step(case, |at, step, expect| {

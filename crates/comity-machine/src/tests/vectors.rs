@@ -93,11 +93,8 @@ fn vectors_aimd() {
 fn vectors_adaptive() {
     each_case("adaptive", |case| {
         let given = |name: &str| span(&case["policy"][name]);
-        let settings = AdaptiveSettings {
-            start: given("interval_ms"),
-            floor: given("floor_ms"),
-            ceiling: given("ceiling_ms"),
-        };
+        let settings =
+            AdaptiveSettings { start: given("interval_ms"), floor: given("floor_ms"), ceiling: given("ceiling_ms") };
         let mut members = members_under(Limits { policy: Policy::Adaptive(settings), ..Limits::none() });
         for (n, step) in case["steps"].as_array().unwrap().iter().enumerate() {
             let member = &mut members[n % 2];

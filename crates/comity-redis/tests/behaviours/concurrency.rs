@@ -154,7 +154,8 @@ fn decision_4_members_that_are_refused_together_teach_what_one_would_have_learne
     let mut members = members(&server, 2);
     let (one, other) = members.split_at_mut(1);
     let together = teach(&mut [&mut one[0], &mut other[0]]);
-    let paces = |all: &[Learned]| all.iter().map(|learned| (learned.interval(), learned.in_flight())).collect::<Vec<_>>();
+    let paces =
+        |all: &[Learned]| all.iter().map(|learned| (learned.interval(), learned.in_flight())).collect::<Vec<_>>();
     assert_eq!(paces(&together), paces(&expected));
     assert!(expected.windows(2).all(|pair| pair[1].interval() > pair[0].interval()), "each burst taught: {expected:?}");
 }
@@ -201,7 +202,11 @@ fn x8_a_place_that_comes_free_is_soon_anothers() {
     let starts = merged(running.into_iter().map(|thread| thread.join().expect("it ends")).collect());
     // A place is held a little less than so long here, for its start is noted when its thread comes to it.
     for flight in starts.windows(most + 1) {
-        assert!(flight[most] - flight[0] >= hold - MS * 15, "more than {most} in flight: {:?}", flight[most] - flight[0]);
+        assert!(
+            flight[most] - flight[0] >= hold - MS * 15,
+            "more than {most} in flight: {:?}",
+            flight[most] - flight[0]
+        );
     }
     let full = most * (span.as_millis() / hold.as_millis()) as usize;
     assert!(starts.len() >= full / 2, "{} starts, of {full} where no place were ever free", starts.len());
