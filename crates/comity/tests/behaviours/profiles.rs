@@ -81,7 +81,9 @@ async fn p10_unset_is_pressure_zero_is_off_and_a_number_is_fixed() {
 
 #[tokio::test(start_paused = true)]
 async fn p10_no_policy_goes_faster_than_what_a_person_set() {
-    for policy in [Policy::pressure(), Policy::refusal(), Policy::Aimd(comity::AimdSettings::default())] {
+    let learning =
+        [Policy::Aimd(comity::AimdSettings::default()), Policy::Adaptive(comity::AdaptiveSettings::default())];
+    for policy in [Policy::pressure(), Policy::refusal()].into_iter().chain(learning) {
         let name = policy.name();
         let limits = Partial { interval: Some(ms(2000)), policy: Some(policy), ..Partial::default() };
         let pacer = Pacer::builder(Profile::Api).template(limits).local();
