@@ -49,10 +49,11 @@ pub(crate) struct PaceFlags {
     #[arg(long, value_name = "N", value_parser = values::count, allow_hyphen_values = true)]
     in_flight: Option<NonZeroU32>,
 
-    /// How a host's pace is learned: off, fixed, pressure, aimd or refusal [default: the profile's]
+    /// How a host's pace is learned: off, fixed, pressure, aimd, adaptive or refusal [default: the profile's]
     ///
     /// off learns nothing; fixed is the interval set and nothing else; pressure, aimd and refusal slow down for what
-    /// the host answers. Retry-After and Crawl-delay hold whatever the policy.
+    /// the host answers; adaptive finds the rate it accepts and how many requests it answers at once, keeps a little
+    /// under both, and remembers them. Retry-After and Crawl-delay hold whatever the policy.
     #[arg(long, value_name = "POLICY", value_parser = values::policy)]
     policy: Option<Policy>,
 
