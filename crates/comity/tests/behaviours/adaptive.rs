@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU32;
 
+use comity::config::Config;
 use comity::{AdaptiveSettings, Because, Pacer, Partial, Permit, Policy, Profile};
 
 use crate::support::{ms, refused, served, url};
@@ -27,6 +28,48 @@ async fn fill(pacer: &Pacer) -> Vec<Permit> {
             Err(delay) if delay.wait.is_some() => tokio::time::advance(ms(1)).await,
             Err(_) => return permits,
         }
+    }
+}
+
+#[test]
+fn the_adaptive_policy_is_the_default_of_crawl_and_api() {
+    for (profile, start, floor, in_flight) in [(Profile::Crawl, 1000, 500, 1), (Profile::Api, 250, 0, 64)] {
+        let limits = profile.limits();
+        let settings = AdaptiveSettings { start: ms(start), floor: ms(floor), ceiling: ms(60_000) };
+        assert_eq!(limits.policy, Policy::Adaptive(settings), "{}", profile.name());
+        assert_eq!(limits.in_flight, NonZeroU32::new(in_flight), "{}", profile.name());
+    }
+    assert_eq!(Profile::Browse.limits().policy, Policy::pressure());
+}
+
+#[test]
+fn naming_the_policy_that_a_profile_has_anyhow_keeps_the_profiles_settings() {
+    let settings = |text: &str| {
+        let config = Config::parse(&format!("[default]\npolicy = \"adaptive\"\n{text}")).unwrap();
+        let pacer = config.apply(Pacer::builder(Profile::Crawl)).local();
+        match &pacer.explain(&url(PAGE)).unwrap().scopes[0].limits.policy {
+            Policy::Adaptive(settings) => (settings.start, settings.floor, settings.ceiling),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(settings(""), (ms(1000), ms(500), ms(60_000)));
+    assert_eq!(settings("floor = 2"), (ms(2000), ms(2000), ms(60_000)));
+    assert_eq!(settings("ceiling = 0.7"), (ms(700), ms(500), ms(700)));
+    assert_eq!(settings("interval = 0.1"), (ms(1000), ms(100), ms(60_000)), "a person's interval is a bound");
+}
+
+#[tokio::test(start_paused = true)]
+async fn crawl_keeps_one_in_flight_and_its_floor_however_fast_the_host_answers() {
+    let pacer = Pacer::local(Profile::Crawl);
+    let mut last = None;
+    for n in 0..400 {
+        let permit = pacer.acquire(&url(PAGE)).await.unwrap();
+        assert!(pacer.try_acquire(&url(PAGE)).unwrap().is_err(), "one at a time");
+        if let Some(last) = last {
+            assert!(permit.started() - last >= ms(497), "start {n}");
+        }
+        last = Some(permit.started());
+        served(permit);
     }
 }
 

@@ -96,7 +96,12 @@ async fn p10_no_policy_goes_faster_than_what_a_person_set() {
 async fn c11_a_template_is_per_host_a_group_and_the_star_are_shared() {
     let hosts = ["http://a.example.org/", "http://b.example.org/", "http://example.org/"];
     for (table, expected) in [("[default]", 6), ("[limits.\"*\"]", 2), ("[limits.\"*.example.org\"]", 2)] {
-        let config = comity::config::Config::parse(&format!("{table}\nin_flight = 2")).unwrap();
+        let paced_by = "policy = \"refusal\"";
+        let text = match table {
+            "[default]" => format!("{table}\nin_flight = 2\n{paced_by}"),
+            _ => format!("[default]\n{paced_by}\n{table}\nin_flight = 2"),
+        };
+        let config = comity::config::Config::parse(&text).unwrap();
         let pacer = config.apply(Pacer::builder(Profile::Api)).local();
         let permits: Vec<_> = hosts
             .iter()
