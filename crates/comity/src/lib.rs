@@ -80,7 +80,7 @@ pub use ask::{Ask, RequestKind};
 pub use builder::Builder;
 pub use comity_core::limits::all::Origin;
 pub use comity_core::limits::{Because, Limits, Partial, Source, Window, read_rate, read_span};
-pub use comity_core::policy::{AimdSettings, Policy};
+pub use comity_core::policy::{AdaptiveSettings, AimdSettings, Policy};
 pub use comity_core::schedule::{GiveUp, Replay};
 pub use comity_core::scope::{Pattern, Rules, RulesBuilder, Target};
 pub use comity_core::signal::{NoAnswer, Reading, Signal, crawl_delay, request_rate};

@@ -6,6 +6,7 @@ mod world;
 mod aimd;
 mod alone;
 mod cells;
+mod concurrency;
 mod names;
 mod order;
 mod pauses;

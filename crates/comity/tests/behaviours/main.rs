@@ -4,6 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test says so by failing")]
 
+mod adaptive;
 mod distant;
 mod learning;
 #[cfg(feature = "metrics")]

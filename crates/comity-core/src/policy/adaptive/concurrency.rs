@@ -1,45 +1,67 @@
 //! Latency teaches the concurrency.
 //!
-//! With `n` requests of ours in flight on the mean, whose mean latency is `m` where it was `b` without a queue, about
-//! `n × (1 − b ÷ m)` of them wait at the host (Little's law). Under half a request, and where the concurrency is what binds,
-//! one more may be in flight; over one, one less.
+//! With `n` requests of ours in flight on the mean, whose mean latency is `m` where it is `b` without a queue, about
+//! `n × (1 − b ÷ m)` of them wait at the host (Little's law). Where that is under 0.4 and the concurrency is what binds, one
+//! more may be in flight; over 0.9, one less. A decision takes as many answers as make it sure: the variance of their
+//! latency tells how many.
 
 use core::time::Duration;
 
-use crate::policy::bytes::{Reader, Writer};
 use crate::time::{Instant, nanos};
 
+/// Requests in flight at most, and the answers of the present window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Concurrency {
-    most: u16,
-    /// Mean latency without a queue of ours, in microseconds; 0 where nothing is known.
-    base: u32,
-    /// Answers it is the mean of, as far as that matters.
-    known: u16,
-    count: u32,
-    sum: u64,
-    squares: u64,
-    began: Instant,
-    /// Windows until the next raise, and how often a raise was taken back.
-    wait: u16,
-    fails: u8,
-    /// No queue was seen yet.
-    first: bool,
+    pub(super) most: u16,
+    /// Mean latency without a queue of ours, in microseconds (0 where nothing is known), and how many answers it is the
+    /// mean of, as far as that matters.
+    pub(super) base: u32,
+    pub(super) known: u16,
+    /// Answers in this window, the sum of their latencies in microseconds, and of the squares in (16 µs)².
+    pub(super) count: u16,
+    pub(super) sum: u64,
+    pub(super) squares: u64,
+    pub(super) began: Instant,
+    /// Windows until the next raise, and how often a raise was taken back: each doubles them.
+    pub(super) wait: u16,
+    pub(super) fails: u8,
+    /// No queue was seen yet: it rises by half.
+    pub(super) first: bool,
+}
+
+/// What a window came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// It is not over, or changed nothing.
+    Nothing,
+    /// One more, or one less, may be in flight.
+    Changed,
+    /// With one request of ours in flight the host takes three times as long as it did: others press it.
+    Struggling,
 }
 
 impl Concurrency {
     pub(super) fn new() -> Self {
-        Self { most: FIRST, base: 0, known: 0, count: 0, sum: 0, squares: 0, began: Instant::ZERO, wait: 0, fails: 0, first: true }
+        Self {
+            most: FIRST,
+            base: 0,
+            known: 0,
+            count: 0,
+            sum: 0,
+            squares: 0,
+            began: Instant::ZERO,
+            wait: 0,
+            fails: 0,
+            first: true,
+        }
     }
 
-    pub(super) fn most(&self) -> u16 {
-        self.most
-    }
-
+    /// The mean latency without a queue of ours.
     pub(super) fn base(&self) -> Option<Duration> {
         (self.base != 0).then(|| Duration::from_micros(u64::from(self.base)))
     }
 
+    /// A new window: what was in flight changes.
     pub(super) fn restart(&mut self, now: Instant) {
         self.count = 0;
         self.sum = 0;
@@ -50,92 +72,115 @@ impl Concurrency {
     /// A refusal came while as many were in flight as may be: perhaps it is their number that the host refuses.
     pub(super) fn refused(&mut self, now: Instant) {
         let took = nanos(now.since(self.began)) / 1000;
-        if self.count >= 4 && self.most > 1 && self.sum * 4 >= took * u64::from(self.most) * 3 {
-            self.most -= 1;
-            self.first = false;
-            self.fails = (self.fails + 1).min(6);
-            self.wait = 1 << self.fails;
+        if self.count >= 4 && self.sum.saturating_mul(4) >= took.saturating_mul(u64::from(self.most) * 3) {
+            self.lower(self.most.saturating_sub(1));
         }
     }
 
-    /// A served answer's latency. True where one more may be in flight from now on.
-    pub(super) fn served(&mut self, now: Instant, latency: Duration) -> bool {
-        if self.began == Instant::ZERO {
-            self.began = now.before(latency);
-        }
+    /// A request was served that took so long to its first byte.
+    pub(super) fn served(&mut self, now: Instant, latency: Duration) -> Seen {
         let micros = (nanos(latency) / 1000).clamp(1, MOST_MICROS);
+        // One straggler is not worth more than so many.
         let micros = if self.base == 0 { micros } else { micros.min(u64::from(self.base) * 16) };
         self.count += 1;
         self.sum += micros;
         self.squares += (micros >> 4).pow(2);
-        let n = u64::from(self.count);
-        let most = u64::from(self.most);
-        if n < (2 * most).max(8) {
-            return false;
+        let took = (nanos(now.since(self.began)) / 1000).max(1);
+        if u64::from(self.count) < self.enough(took) {
+            return Seen::Nothing;
         }
-        // Variance over the square of the mean, in 1/1024.
-        let mean16 = (self.sum >> 4) / n;
-        let var = (self.squares / n).saturating_sub(mean16 * mean16);
-        let cv2 = var * 1024 / (mean16 * mean16).max(1);
-        let took = nanos(now.since(self.began)) / 1000;
-        let flying = self.sum * 1024 / took.max(1); // 1/1024 requests
-        let fl = (flying >> 10).max(1);
-        let need = if self.first { 4 * most } else { (32 * fl * fl * cv2 >> 10).clamp(16, 4096) };
-        if n < need && took < 20_000_000 {
-            return false;
-        }
-        let mean = self.sum / n;
+        let (count, mean) = (u64::from(self.count), (self.sum / u64::from(self.count)).max(1));
+        // Ours in flight on the mean, and ours that waited at the host, in 1/1024.
+        let flying = self.sum.saturating_mul(WHOLE) / took;
         self.restart(now);
         if self.base == 0 {
             self.base = mean as u32;
         }
-        let queue = flying * mean.saturating_sub(u64::from(self.base)) / mean; // 1/1024
-        let base = u64::from(self.base);
-        if queue < 400 || flying < 1536 {
-            let known = u64::from(self.known);
-            self.base = ((base * known + mean * n) / (known + n)) as u32;
-            self.known = (known + n).min(256) as u16;
-        } else {
-            // A host that moved is learned anew.
-            self.base += self.base / 512;
+        let slow = self.is_struggling(mean);
+        let queue = flying.saturating_mul(mean.saturating_sub(u64::from(self.base))) / mean;
+        self.learn_base(count, mean, queue, flying);
+        if queue > QUEUED && self.most > 1 {
+            self.lower((self.most - 1).min(u16::try_from(flying / WHOLE).unwrap_or(u16::MAX)));
+            return Seen::Changed;
         }
-        if queue > 900 && self.most > 1 {
-            let now_most = self.most;
-            self.first = false;
-            self.most = (self.most - 1).min((flying / 1024).max(1) as u16).max(1);
-            let _ = now_most;
-            self.fails = (self.fails + 1).min(6);
-            self.wait = 1 << self.fails;
-            return false;
-        }
-        if queue > 400 {
+        if queue > ROOM {
             self.first = false;
         }
         if self.wait > 0 {
             self.wait -= 1;
-            return false;
-        }
-        if queue < 400 && flying >= most * 768 {
+        } else if queue < ROOM && flying >= u64::from(self.most) * (WHOLE / 4 * 3) {
             let step = if self.first { (self.most / 2).max(1) } else { 1 };
             self.most = (self.most + step).min(MOST);
-            return true;
+            return Seen::Changed;
         }
-        false
+        if slow && flying < ALONE { Seen::Struggling } else { Seen::Nothing }
+    }
+
+    /// Answers that make the number of those that wait sure to a quarter of one: its error is that of the mean latency,
+    /// times those in flight.
+    fn enough(&self, took: u64) -> u64 {
+        let count = u64::from(self.count);
+        let most = u64::from(self.most);
+        let least = (2 * most).max(8);
+        if count < least || took >= LONGEST_WINDOW || self.count == u16::MAX {
+            return least;
+        }
+        if self.first {
+            return 4 * most;
+        }
+        let mean = (self.sum >> 4) / count;
+        let variance = (self.squares / count).saturating_sub(mean * mean);
+        let relative = variance.saturating_mul(WHOLE) / (mean * mean).max(1);
+        let flying = (self.sum / took).max(1);
+        (32 * flying * flying).saturating_mul(relative).div_euclid(WHOLE).clamp(LEAST_WINDOW, MOST_WINDOW)
+    }
+
+    fn learn_base(&mut self, count: u64, mean: u64, queue: u64, flying: u64) {
+        let base = u64::from(self.base);
+        if queue < ROOM || flying < ALONE {
+            let known = u64::from(self.known);
+            self.base = ((base * known + mean * count) / (known + count)) as u32;
+            self.known = (known + count).min(MOST_KNOWN) as u16;
+        } else {
+            // Slowly, so that a host that became slower for good is learned anew.
+            self.base = self.base.saturating_add(self.base / CREEP);
+        }
+    }
+
+    fn is_struggling(&self, mean: u64) -> bool {
+        self.known >= 16 && mean > 3 * u64::from(self.base).max(GRAIN_MICROS)
+    }
+
+    fn lower(&mut self, most: u16) {
+        self.most = most.max(1);
+        self.first = false;
+        self.fails = (self.fails + 1).min(MOST_FAILS);
+        self.wait = 1 << self.fails;
     }
 
     pub(super) fn shift(&mut self, shift: &impl Fn(Instant) -> Instant) {
-        self.began = shift(self.began);
-    }
-
-    pub(super) fn write(&self, out: &mut Writer<'_>) {
-        let _ = out;
-    }
-
-    pub(super) fn read(_from: &mut Reader<'_>) -> Option<Self> {
-        None
+        if self.began != Instant::ZERO {
+            self.began = shift(self.began);
+        }
     }
 }
 
+const WHOLE: u64 = 1024;
 const FIRST: u16 = 2;
 const MOST: u16 = 1024;
 const MOST_MICROS: u64 = 60_000_000;
+/// 0.9 of a request of ours waits.
+const QUEUED: u64 = 900;
+/// Under 0.4 there is room for one more.
+const ROOM: u64 = 400;
+/// One and a half in flight are as good as alone.
+const ALONE: u64 = 1536;
+const LEAST_WINDOW: u64 = 16;
+const MOST_WINDOW: u64 = 4096;
+/// Twenty seconds, in microseconds.
+const LONGEST_WINDOW: u64 = 20_000_000;
+const MOST_KNOWN: u64 = 256;
+const CREEP: u32 = 512;
+const MOST_FAILS: u8 = 6;
+/// Under it the network's own noise is a multiple of the latency.
+const GRAIN_MICROS: u64 = 10_000;

@@ -1,18 +1,22 @@
 //! Refusals teach the rate.
 //!
-//! A refusal begins an *episode*: trials, each farther from the last, until one is admitted. At a refusal a token bucket is
-//! empty. So what it admits from then on is bounded from both sides by its rate: after `n` more in a span `t` the rate is at
-//! least `(n − 1) ÷ t`, and when the next one is refused it is less than `(n + 1) ÷ t`, whatever the burst.
+//! When it refuses, a token bucket is empty. So what it admits from then on is bounded from both sides by its rate: after
+//! `n` more in a span `t` the rate is at least `(n − 1) ÷ t`, and when the next one is refused it is less than
+//! `(n + 1) ÷ t`, whatever the burst. Each refusal narrows what is known by as much as was admitted since the last one, so
+//! that few are needed: one to find the limit, one or two to know it.
+//!
+//! Between the two bounds the pace rises, a little at a time, until they are close; then it settles just under the limit,
+//! and probes rarely, each failed probe doubling the time to the next. What happens while the host refuses, and how a
+//! window is told from a bucket, stands in [`super::episode`].
 
 use core::time::Duration;
 
 use super::AdaptiveSettings;
-use crate::policy::bytes::{Reader, Writer};
 use crate::time::{Instant, nanos};
 
-/// What the policy is about.
+/// What the pace is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+pub(super) enum Phase {
     /// Never refused: faster and faster.
     Cold,
     /// Between what is known to be good and what is known not to be.
@@ -23,44 +27,44 @@ enum Phase {
     Probe,
 }
 
-/// The pace between episodes, and how far an episode is.
+/// The pace, and what is known of the host's rate. Spans are nanoseconds; rates are kept as the intervals they have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Rate {
-    phase: Phase,
-    /// Nanoseconds between starts, outside episodes.
-    interval: u64,
-    /// Nanoseconds between trials; 0 outside episodes.
-    trial: u64,
-    /// The fastest pace known to be good, and the slowest known not to be, as intervals; 0 where none is.
-    good: u64,
-    bad: u64,
+    pub(super) phase: Phase,
+    /// The interval outside episodes.
+    pub(super) interval: u64,
+    /// The span between trials in an episode; 0 outside.
+    pub(super) trial: u64,
+    /// The fastest pace known to be good, and the slowest known not to be; 0 where none is.
+    pub(super) good: u64,
+    pub(super) bad: u64,
     /// When the request started at whose refusal the host had nothing left, and what it admitted since.
-    empty: Instant,
-    since_empty: u32,
-    /// When the first refused request of the last episode started.
-    refused: Instant,
+    pub(super) empty: Instant,
+    pub(super) since_empty: u32,
+    /// When the first and the last refused request of the last episode started.
+    pub(super) refused: Instant,
+    pub(super) refused_last: Instant,
     /// When the request started whose admission ended the last episode, or the first one; and what was admitted since.
-    cycle: Instant,
-    admitted: u32,
-    /// Trials refused in this episode, and when the last request that was refused started.
-    refused_last: Instant,
-    /// How long the last episode was: the host may have saved up for us meanwhile. Its length was the host's own advice.
-    rest: u64,
-    advised: bool,
-    /// How often a probe was refused: each doubles the hold before the next.
-    tries: u8,
-    /// Requests to be admitted before the first probe: the better the limit is known, the more.
-    sure: u16,
+    pub(super) cycle: Instant,
+    pub(super) admitted: u32,
+    /// How long the last episode was, in which the host may have saved up for us; and whether that was its own advice.
+    pub(super) rest: u64,
+    pub(super) advised: bool,
+    /// Requests to be admitted before the first probe: the better the limit is known, the more. Each probe that was
+    /// refused doubles the hold.
+    pub(super) sure: u16,
+    pub(super) tries: u8,
+    /// How long the settled pace holds.
+    pub(super) hold: u64,
     /// The settled pace that the last probe began from.
-    held: u64,
-    episodes: u16,
-    /// When this step or hold began, and requests admitted since.
-    step_began: Instant,
-    step_admitted: u32,
-    step_size: u16,
-    hold: u64,
+    pub(super) held: u64,
+    pub(super) episodes: u16,
+    /// When this step or hold began, what was admitted since, and how much faster the next step is, in 1/1024.
+    pub(super) step_began: Instant,
+    pub(super) step_admitted: u32,
+    pub(super) step_size: u16,
     /// The span of the host's window in milliseconds, where it seems to have one.
-    span: u32,
+    pub(super) span: u32,
 }
 
 impl Rate {
@@ -74,254 +78,128 @@ impl Rate {
             empty: Instant::ZERO,
             since_empty: 0,
             refused: Instant::ZERO,
+            refused_last: Instant::ZERO,
             cycle: Instant::ZERO,
             admitted: 0,
-            refused_last: Instant::ZERO,
             rest: 0,
             advised: false,
+            sure: LEAST_SURE,
             tries: 0,
-            sure: HOLD_ADMITTED as u16,
+            hold: 0,
             held: 0,
             episodes: 0,
             step_began: Instant::ZERO,
             step_admitted: 0,
             step_size: FIRST_STEP,
-            hold: 0,
             span: 0,
         }
     }
 
-    pub(super) fn interval(&self) -> u64 {
-        if self.trial == 0 { self.interval } else { self.trial }
+    pub(super) fn phase(&self) -> Phase {
+        self.phase
     }
 
-    pub(super) fn is_cold(&self) -> bool {
-        self.phase == Phase::Cold
-    }
-
+    /// The host refuses, and trials are far apart.
     pub(super) fn is_refused(&self) -> bool {
         self.trial != 0
     }
 
-    pub(super) fn resumed(&mut self, started: Instant) {
-        self.cycle = started;
-        self.admitted = 0;
-        self.since_empty = MANY;
-        self.step_began = started;
-        self.step_admitted = 0;
-        self.trial = 0;
+    /// The pace that is known to be good, as far as it is known.
+    pub(super) fn known(&self) -> Option<u64> {
+        match self.phase {
+            Phase::Cold => None,
+            Phase::Search => (self.good != 0).then_some(self.good),
+            Phase::Settled => Some(self.interval),
+            Phase::Probe => Some(self.held),
+        }
+    }
+
+    pub(super) fn last_refused(&self) -> Option<Instant> {
+        (self.episodes > 0).then_some(self.refused_last)
+    }
+
+    pub(super) fn next_probe(&self) -> Option<Instant> {
+        (self.phase == Phase::Settled).then(|| self.step_began.after(Duration::from_nanos(self.hold)))
+    }
+
+    /// Refusals that taught: those that came together count once.
+    pub(super) fn episodes(&self) -> u32 {
+        u32::from(self.episodes)
+    }
+
+    /// The first request of all started then.
+    pub(super) fn first(&mut self, started: Instant) {
+        for at in [&mut self.cycle, &mut self.empty, &mut self.refused, &mut self.refused_last, &mut self.step_began] {
+            *at = started;
+        }
+    }
+
+    /// The first request after a rest started then, and what was known lay unused for so many days: the host has saved up
+    /// whatever it can. The pace goes on from what was good, and holds all the longer the fresher it is.
+    pub(super) fn resumed(&mut self, started: Instant, days: u8) {
         match self.phase {
             Phase::Probe => self.good = self.held - self.held / MARGIN,
             Phase::Search => self.good = mean(self.good.max(self.interval), self.interval),
             _ => {}
         }
+        self.trial = 0;
+        self.cycle = started;
+        self.admitted = 0;
+        self.since_empty = MANY;
+        self.begin_step(started);
         if self.phase != Phase::Cold && self.good > 0 {
             self.settle(started);
-            self.hold = nanos(TRUST);
-        }
-    }
-
-    pub(super) fn refused(&mut self, started: Instant, advised: bool, settings: &AdaptiveSettings) {
-        if self.trial == 0 {
-            self.episodes = self.episodes.saturating_add(1);
-            self.refused = started;
-            self.objected(started);
-            self.advised = advised;
-            self.trial = self.first_trial(started);
-        } else {
-            if !advised {
-                self.trial = self.next_trial(started);
-            }
-            let waited = nanos(started.since(self.empty));
-            if self.since_empty == 0 {
-                self.bad = self.bad.max(waited);
-            }
-        }
-        self.refused_last = started;
-        self.trial = self.trial.clamp(1, nanos(settings.ceiling.max(TRIAL_MOST)).max(self.interval));
-    }
-
-    /// The host refuses at the present pace.
-    fn objected(&mut self, started: Instant) {
-        let last = self.interval;
-        let count = u64::from(self.since_empty);
-        if self.phase == Phase::Cold {
-            self.bad = last;
-        } else if self.span > 0 {
-            // The episode's end will tell.
-        } else if self.phase == Phase::Probe {
-            self.bad = last;
-            self.good = self.held;
-            self.tries = (self.tries + 1).min(MOST_TRIES);
-            self.aim();
-        } else if self.since_empty >= MANY {
-            self.bad = last;
-            self.good = last + last / CONTENDED;
-            self.interval = self.good;
-        } else {
-            let took = nanos(started.since(self.empty));
-            let good = if count > 1 { took / (count - 1) } else { took * 2 }.max(last);
-            let bad = took.saturating_sub(self.rest / 2) / (count + 1);
-            self.sure = (8 * count).clamp(HOLD_ADMITTED, 8 * HOLD_ADMITTED) as u16;
             self.tries = 0;
-            if self.good != 0 && self.good < bad {
-                // A pace that held for a while, and an average that did not: a window, or a burst that was saved up.
-                self.bad = self.good.max(last);
-                self.good = good;
-            } else {
-                self.good = if self.good == 0 { good } else { self.good.min(good) };
-                self.bad = bad.max(last).min(self.good);
-            }
-            self.aim();
-        }
-        if self.since_empty >= ENOUGH || self.phase == Phase::Cold {
-            self.empty = started;
-            self.since_empty = 0;
-        }
-        if self.phase != Phase::Cold && self.span == 0 {
-            self.phase = Phase::Search;
+            self.hold = (nanos(TRUST) >> days.min(63)).max(nanos(HOLD_LEAST));
         }
     }
 
-    fn first_trial(&self, started: Instant) -> u64 {
-        if self.phase == Phase::Cold {
-            return (self.interval * 20).clamp(nanos(FIRST_TRIAL) / 4, nanos(FIRST_TRIAL)).max(self.interval * 2);
-        }
-        if self.span > 0 {
-            // The first window since the last episode ends when it should; later ones may have begun at any time.
-            let ahead = nanos(self.cycle.after(Duration::from_millis(u64::from(self.span))).after(SLACK).since(started));
-            if ahead > 0 {
-                return ahead.max(self.interval * 2);
-            }
-            if self.phase == Phase::Probe {
-                // So much sooner than it ends was it used up.
-                let early = u64::from(self.span) * 1000 * u64::from(self.step_size) / 1024 * 1000;
-                return early.max(self.interval * 2);
-            }
-        }
-        (self.interval * 2).clamp(nanos(LEAST_TRIAL), nanos(FIRST_TRIAL).max(self.interval * 2))
-    }
-
-    /// Where a window of a usual span would end, one that began with this cycle or, at the latest, with the refusal; else
-    /// three times as far as the last trial.
-    fn next_trial(&self, started: Instant) -> u64 {
-        for span in WINDOWS {
-            let (first, last) = (self.cycle.after(span).after(SLACK), self.refused.after(span).after(SLACK));
-            if span >= MINUTE && nanos(started.since(first)) < 2 * nanos(SLACK) && first <= started && started < last {
-                return nanos(last.since(started));
-            }
-            let ahead = nanos(first.since(started));
-            let far = if span <= MINUTE && self.admitted >= FEW { 16 } else { 4 };
-            if ahead > self.trial / 2 && ahead <= self.trial.saturating_mul(far) {
-                return ahead;
-            }
-        }
-        self.trial.saturating_mul(3)
-    }
-
-    /// A request was admitted. True where that ended an episode.
-    pub(super) fn admitted(&mut self, now: Instant, started: Instant, changed: Instant, latency: u64, settings: &AdaptiveSettings) -> bool {
-        if self.cycle == Instant::ZERO {
-            self.cycle = started;
-            self.step_began = started;
-        }
-        let ended = self.trial != 0 && started >= changed;
-        if ended {
-            self.episode_ended(started, settings);
+    /// A request was admitted that started then; `counts` where that was after the last change. True where it ended an
+    /// episode.
+    pub(super) fn admitted(
+        &mut self,
+        now: Instant,
+        started: Instant,
+        counts: bool,
+        served: bool,
+        latency: Option<Duration>,
+        settings: &AdaptiveSettings,
+    ) -> bool {
+        let ends = self.is_refused() && counts;
+        if ends {
+            self.episode_ended(started);
         }
         self.admitted = self.admitted.saturating_add(1);
         if started > self.empty {
             self.since_empty = self.since_empty.saturating_add(1);
         }
         self.step_admitted = self.step_admitted.saturating_add(1);
-        if !ended && self.trial == 0 {
+        // Only what was served makes it faster (A11).
+        if served && !ends && !self.is_refused() {
             match self.phase {
                 Phase::Cold => self.grow(now, latency),
                 Phase::Search => self.search(started),
-                Phase::Settled => {
-                    if nanos(now.since(self.step_began)) >= self.hold {
-                        self.phase = Phase::Probe;
-                        let patient = if self.span > 0 { WINDOW_STEP } else { self.interval.saturating_mul(2048) / nanos(PROBE_MOST) };
-                        self.step_size = u16::try_from(patient).unwrap_or(MOST_STEP).clamp(LEAST_STEP, MOST_STEP);
-                        self.held = self.interval;
-                        self.faster(now);
-                    }
-                }
+                Phase::Settled => self.wait(now),
                 Phase::Probe => self.probe(now),
             }
-            self.bound(settings);
-        }
-        ended
-    }
-
-    fn episode_ended(&mut self, started: Instant, settings: &AdaptiveSettings) {
-        let window = nanos(started.since(self.cycle));
-        let count = u64::from(self.admitted).max(1);
-        let several = self.refused_last > self.refused;
-        let cold = self.phase == Phase::Cold;
-        self.rest = nanos(started.since(self.refused));
-        self.trial = 0;
-        let mean = window / count;
-        // A bucket would have had something long before.
-        let tokens = if cold || self.good == 0 { mean * 4 } else { self.good * 4 };
-        let windowed = if several { cold || nanos(self.refused_last.since(self.refused)) > tokens } else { self.rest > tokens.max(nanos(GRAIN)) };
-        if self.span > 0 {
-            self.window_ended(window, count, started);
-        } else if windowed && count >= u64::from(FEW) {
-            self.span = u32::try_from(window / 1_000_000).unwrap_or(u32::MAX);
-            self.good = mean.max(self.interval);
-            self.settle(started);
-        } else if cold {
-            let gentle = self.interval + self.interval * 4 * u64::from(self.step_size) / 1024;
-            self.interval = mean.max(self.interval).min(gentle).max(self.bad);
-            self.phase = Phase::Search;
-            self.good = 0;
         }
         self.bound(settings);
-        self.cycle = started;
-        self.admitted = 0;
-        self.begin_step(started);
-    }
-
-    /// An episode of a host with windows ended.
-    fn window_ended(&mut self, window: u64, count: u64, started: Instant) {
-        let span = u64::from(self.span) * 1_000_000;
-        if self.phase == Phase::Probe {
-            // Each step was a whole window long: the one before was good.
-            self.good = (self.interval + self.interval * u64::from(self.step_size) / 1024).min(self.held);
-            self.good -= self.good / MARGIN;
-            self.tries = (self.tries + 1).min(MOST_TRIES);
-        } else if window < span / 2 || count == 1 {
-            // It was none after all.
-            self.span = 0;
-            self.phase = Phase::Search;
-            self.good = (window / count).max(self.interval);
-            self.bad = self.interval;
-            self.aim();
-            return;
-        } else if window < span * 2 {
-            self.good = (window / count).max(self.interval);
-            self.span = u32::try_from(window / 1_000_000).unwrap_or(u32::MAX);
-        } else {
-            self.good = self.interval + self.interval / MARGIN;
-        }
-        self.settle(started);
+        ends
     }
 
     /// Never refused: faster by half, and gently once a refusal would come in company.
-    fn grow(&mut self, now: Instant, latency: u64) {
-        let took = nanos(now.since(self.step_began));
-        if self.step_admitted < FIRST_STEP_ADMITTED || took < nanos(STEP_LEAST) {
+    fn grow(&mut self, now: Instant, latency: Option<Duration>) {
+        if self.step_admitted < FIRST_STEP_ADMITTED || nanos(now.since(self.step_began)) < nanos(FIRST_STEP_LASTS) {
             return;
         }
-        if self.used(now) {
-            if self.interval < latency / 3 * 2 {
-                self.step_size = GENTLE_STEP;
-            }
-            self.faster(now);
-        } else {
+        if !self.is_used(now) {
             self.begin_step(now);
+            return;
         }
+        if latency.is_some_and(|latency| self.interval < nanos(latency) / 3 * 2) {
+            self.step_size = GENTLE_STEP;
+        }
+        self.faster(now);
     }
 
     fn search(&mut self, started: Instant) {
@@ -329,59 +207,51 @@ impl Rate {
         if count < 2 {
             return;
         }
-        let good = (nanos(started.since(self.empty)) / (count - 1)).max(self.interval);
-        if self.good == 0 || good < self.good {
-            self.good = good;
+        let average = (nanos(started.since(self.empty)) / (count - 1)).max(self.interval);
+        if self.good == 0 || average < self.good {
+            self.good = average;
         }
         if self.bad >= self.good {
+            // Refused at a pace that has turned out good: something else was in the way, or the limit moved.
             self.bad = self.good - self.good / 10;
         }
         let took = nanos(started.since(self.step_began));
-        if took > nanos(PROBE_LEAST) && (u64::from(self.step_admitted) * self.width() > 8192 || took > nanos(PROBE_MOST)) {
-            if self.used(started) {
+        let long = u64::from(self.step_admitted) * self.width() > 8 * WHOLE || took > nanos(STEP_MOST);
+        if took > nanos(STEP_LEAST) && long {
+            if self.is_used(started) {
                 self.good = self.good.min(self.interval);
             }
             self.begin_step(started);
         }
-        self.aim_up(started);
-    }
-
-    fn aim(&mut self) {
-        let width = self.width();
-        self.interval = if width <= CLOSE {
-            self.good + self.good / MARGIN
-        } else if width <= 512 {
-            self.good - (self.good - self.bad) / 4
-        } else {
-            mean(self.good, self.bad).max(self.good * 2 / 3)
-        };
-    }
-
-    fn aim_up(&mut self, now: Instant) {
-        let last = self.interval;
-        self.aim();
         if self.width() <= CLOSE {
-            self.settle(now);
+            self.settle(started);
         } else {
-            self.interval = self.interval.min(last);
+            self.interval = self.interval.min(self.aimed());
         }
     }
 
-    fn settle(&mut self, now: Instant) {
-        self.phase = Phase::Settled;
-        self.interval = self.good + self.good / MARGIN;
-        self.bad = self.good - self.good / 50;
-        let hold = self.interval.saturating_mul(u64::from(self.sure)).max(nanos(HOLD_LEAST)) << self.tries;
-        let dear = if self.span > 0 { u64::from(self.span) * 2_000_000 } else { self.rest.saturating_mul(60) };
-        self.hold = hold.max(dear).min(nanos(HOLD_MOST));
-        self.begin_step(now);
+    /// Just under the limit: is it time for a probe?
+    fn wait(&mut self, now: Instant) {
+        if nanos(now.since(self.step_began)) < self.hold {
+            return;
+        }
+        // A step takes so many requests to show; where they are far apart it is larger, to show in time.
+        let slow = self.interval.saturating_mul(2 * WHOLE) / nanos(STEP_MOST);
+        let size = if self.span > 0 { WINDOW_STEP } else { u16::try_from(slow).unwrap_or(MOST_STEP) };
+        self.phase = Phase::Probe;
+        self.step_size = size.clamp(LEAST_STEP, MOST_STEP);
+        self.held = self.interval;
+        self.faster(now);
     }
 
     fn probe(&mut self, now: Instant) {
-        if u64::from(self.step_admitted) * u64::from(self.step_size) < 2048 || nanos(now.since(self.step_began)) < self.probe_least() {
+        let window = (u64::from(self.span) * MILLI).min(nanos(MINUTE));
+        let lasts = nanos(STEP_LEAST).max(window);
+        let shows = u64::from(self.step_admitted) * u64::from(self.step_size) >= 2 * WHOLE;
+        if !shows || nanos(now.since(self.step_began)) < lasts {
             return;
         }
-        if self.used(now) {
+        if self.is_used(now) {
             self.step_size = (self.step_size + self.step_size / 2).min(MOST_STEP);
             self.faster(now);
         } else {
@@ -389,47 +259,120 @@ impl Rate {
         }
     }
 
-    /// A step lasts long enough for the host to object.
-    fn probe_least(&self) -> u64 {
-        nanos(PROBE_LEAST).max((u64::from(self.span) * 1_000_000).min(nanos(MINUTE)))
+    /// The host refuses at this pace.
+    pub(super) fn objected(&mut self, started: Instant) {
+        let last = self.interval;
+        let cold = self.phase == Phase::Cold;
+        match self.phase {
+            Phase::Cold => self.bad = last,
+            // The end of the episode will tell.
+            _ if self.span > 0 => {}
+            Phase::Probe => {
+                self.bad = last;
+                self.good = self.held;
+                self.fails();
+                self.interval = self.aimed();
+            }
+            _ if self.since_empty >= MANY => {
+                // A pace that held for long: somebody else came, or the limit moved.
+                self.bad = last;
+                self.good = last + last / UNEXPECTED;
+                self.interval = self.good;
+            }
+            _ => self.bounded(started),
+        }
+        if cold || self.since_empty >= ENOUGH {
+            self.empty = started;
+            self.since_empty = 0;
+        }
+        if !cold && self.span == 0 {
+            self.phase = Phase::Search;
+        }
     }
 
-    fn faster(&mut self, now: Instant) {
-        self.interval = self.interval * 1024 / (1024 + u64::from(self.step_size));
-        self.begin_step(now);
+    /// What was admitted since the host was empty bounds its rate from both sides.
+    fn bounded(&mut self, started: Instant) {
+        let last = self.interval;
+        let count = u64::from(self.since_empty);
+        let took = nanos(started.since(self.empty));
+        let average = if count > 1 { took / (count - 1) } else { took.saturating_mul(2) }.max(last);
+        // Perhaps it could not save up for all of the last rest: half of that is taken.
+        let over = took.saturating_sub(self.rest / 2) / (count + 1);
+        if self.good != 0 && self.good < over {
+            // A pace that held for a while, and an average that did not: a window, or a burst that was saved up.
+            self.bad = self.good.max(last);
+            self.good = average;
+        } else {
+            self.good = if self.good == 0 { average } else { self.good.min(average) };
+            self.bad = over.max(last).min(self.good);
+        }
+        self.sure = u16::try_from(8 * count).unwrap_or(u16::MAX).clamp(LEAST_SURE, 8 * LEAST_SURE);
+        self.tries = 0;
+        self.interval = self.aimed();
     }
 
-    /// Whether the pace is what bound since the step began.
-    fn used(&self, now: Instant) -> bool {
-        self.interval.saturating_mul(u64::from(self.step_admitted)) >= nanos(now.since(self.step_began)) / 5 * 4
-    }
-
-    fn begin_step(&mut self, now: Instant) {
-        self.step_began = now;
-        self.step_admitted = 0;
+    /// Between what is good and what is not: the nearer to what is good, the closer they are.
+    fn aimed(&self) -> u64 {
+        let width = self.width();
+        if width <= CLOSE {
+            self.good + self.good / MARGIN
+        } else if width <= WIDE {
+            self.good - (self.good - self.bad) / 4
+        } else {
+            mean(self.good, self.bad).max(self.good / 3 * 2)
+        }
     }
 
     /// How much faster what is not good is than what is, in 1/1024.
     fn width(&self) -> u64 {
-        if self.good <= self.bad { 0 } else { (self.good - self.bad).saturating_mul(1024) / self.bad.max(1) }
+        if self.good <= self.bad { 0 } else { (self.good - self.bad).saturating_mul(WHOLE) / self.bad.max(1) }
     }
 
-    fn bound(&mut self, settings: &AdaptiveSettings) {
-        self.interval = self.interval.clamp(nanos(settings.floor).max(1), nanos(settings.ceiling));
+    /// Just under what is good, for a while.
+    pub(super) fn settle(&mut self, now: Instant) {
+        self.phase = Phase::Settled;
+        self.interval = self.good + self.good / MARGIN;
+        self.bad = self.good - self.good / 50;
+        let hold =
+            self.interval.saturating_mul(u64::from(self.sure)).max(nanos(HOLD_LEAST)).saturating_mul(1 << self.tries);
+        // A probe that fails costs a rest; a host with windows shows a change once a window.
+        let dear = if self.span > 0 { u64::from(self.span) * 2 * MILLI } else { self.rest.saturating_mul(RESTS) };
+        self.hold = hold.max(dear).min(nanos(HOLD_MOST));
+        self.begin_step(now);
+    }
+
+    pub(super) fn fails(&mut self) {
+        self.tries = (self.tries + 1).min(MOST_TRIES);
+    }
+
+    fn faster(&mut self, now: Instant) {
+        self.interval = self.interval.saturating_mul(WHOLE) / (WHOLE + u64::from(self.step_size));
+        self.begin_step(now);
+    }
+
+    pub(super) fn begin_step(&mut self, now: Instant) {
+        self.step_began = now;
+        self.step_admitted = 0;
+    }
+
+    /// Whether the pace is what bound since the step began: one that is not used must not grow.
+    fn is_used(&self, now: Instant) -> bool {
+        let at_most = self.interval.saturating_mul(u64::from(self.step_admitted));
+        at_most >= nanos(now.since(self.step_began)) / 5 * 4
+    }
+
+    pub(super) fn bound(&mut self, settings: &AdaptiveSettings) {
+        let floor = nanos(settings.floor).max(1);
+        self.interval = self.interval.clamp(floor, nanos(settings.ceiling).max(floor));
     }
 
     pub(super) fn shift(&mut self, shift: &impl Fn(Instant) -> Instant) {
-        for at in [&mut self.empty, &mut self.refused, &mut self.refused_last, &mut self.cycle, &mut self.step_began] {
+        if self.cycle == Instant::ZERO {
+            return;
+        }
+        for at in [&mut self.cycle, &mut self.empty, &mut self.refused, &mut self.refused_last, &mut self.step_began] {
             *at = shift(*at);
         }
-    }
-
-    pub(super) fn write(&self, out: &mut Writer<'_>) {
-        let _ = out;
-    }
-
-    pub(super) fn read(_from: &mut Reader<'_>) -> Option<Self> {
-        None
     }
 }
 
@@ -438,39 +381,43 @@ fn mean(a: u64, b: u64) -> u64 {
     u64::try_from((u128::from(a) * u128::from(b)).isqrt()).unwrap_or(a)
 }
 
+/// Shares are counted in this.
+pub(super) const WHOLE: u64 = 1024;
+const MILLI: u64 = 1_000_000;
+pub(super) const MINUTE: Duration = Duration::from_secs(60);
+
+/// A cold pace grows by half …
 const FIRST_STEP: u16 = 512;
+/// … and by a tenth where more than one and a half of ours are in flight: as many are refused together.
 const GENTLE_STEP: u16 = 100;
 const FIRST_STEP_ADMITTED: u32 = 4;
+const FIRST_STEP_LASTS: Duration = Duration::from_millis(500);
+/// A probe is 2 % faster at least, and each of its steps a quarter at most.
 const LEAST_STEP: u16 = 20;
-const WINDOW_STEP: u64 = 50;
 const MOST_STEP: u16 = 256;
-const GRAIN: Duration = Duration::from_millis(1500);
-const PROBE_MOST: Duration = Duration::from_secs(30);
-/// Half a percent.
-const MARGIN: u64 = 200;
-const CONTENDED: u64 = 16;
-/// 4 %.
+/// A host with windows objects once in each: a twentieth, or it would take for ever.
+const WINDOW_STEP: u16 = 50;
+/// Limiters keep their books over a second or some: a step is longer …
+const STEP_LEAST: Duration = Duration::from_secs(4);
+/// … and where requests are far apart, so long is enough.
+const STEP_MOST: Duration = Duration::from_secs(30);
+/// The settled pace is half a percent under what is known to be good.
+pub(super) const MARGIN: u64 = 200;
+/// A sixteenth slower where a pace was refused that had held.
+const UNEXPECTED: u64 = 16;
+/// 4 % apart is close enough.
 const CLOSE: u64 = 40;
+const WIDE: u64 = 512;
+/// After so many the host may have saved up: what it admitted bounds nothing any more.
 const MANY: u32 = 400;
+/// After so many a refusal tells enough by itself; before, it is counted with those before it.
 const ENOUGH: u32 = 64;
-const HOLD_ADMITTED: u64 = 100;
+/// Requests of a hold, where little is known.
+const LEAST_SURE: u16 = 100;
 const HOLD_LEAST: Duration = Duration::from_secs(2);
-const MOST_TRIES: u8 = 8;
+/// A limit that was raised is to be found within five minutes.
 const HOLD_MOST: Duration = Duration::from_secs(180);
-const PROBE_LEAST: Duration = Duration::from_secs(4);
-const STEP_LEAST: Duration = Duration::from_millis(500);
-const FIRST_TRIAL: Duration = Duration::from_secs(1);
-const LEAST_TRIAL: Duration = Duration::from_millis(100);
-const SLACK: Duration = Duration::from_millis(50);
+const RESTS: u64 = 60;
+const MOST_TRIES: u8 = 8;
+/// How long what was learned before a rest holds without a probe.
 const TRUST: Duration = Duration::from_secs(900);
-/// Fewer say nothing of a window.
-const FEW: u32 = 8;
-const MINUTE: Duration = Duration::from_secs(60);
-const TRIAL_MOST: Duration = Duration::from_secs(900);
-const WINDOWS: [Duration; 5] = [
-    Duration::from_secs(10),
-    MINUTE,
-    Duration::from_secs(300),
-    Duration::from_secs(900),
-    Duration::from_secs(3600),
-];
