@@ -63,19 +63,25 @@ impl Rate {
     /// Where a window of a usual span would end, one that began with this cycle or, at the latest, with the refusal; else
     /// three times as far as the last trial.
     fn next_trial(&self, started: Instant) -> u64 {
+        let scale = self.trial.max(nanos(started.since(self.refused)) / 2);
+        let ends = self.refused.after(Duration::from_nanos(self.span_nanos())).after(SLACK);
+        if self.span > 0 && ends > started {
+            // Every window that was open at the refusal is over by then.
+            return scale.saturating_mul(3).min(nanos(ends.since(started)));
+        }
         for span in WINDOWS {
             let (first, last) = (self.cycle.after(span).after(SLACK), self.refused.after(span).after(SLACK));
-            let just_tried = first <= started && started.since(first) < 2 * SLACK;
+            let just_tried = started.after(SLACK) >= first && started.since(first) < 2 * SLACK;
             if span >= MINUTE && just_tried && started < last {
                 return nanos(last.since(started));
             }
             let ahead = nanos(first.since(started));
             let far = if span <= MINUTE && self.admitted >= FEW { 16 } else { 4 };
-            if ahead > self.trial / 2 && ahead <= self.trial.saturating_mul(far) {
+            if ahead > scale / 2 && ahead <= scale.saturating_mul(far) {
                 return ahead;
             }
         }
-        self.trial.saturating_mul(3)
+        scale.saturating_mul(3)
     }
 
     /// A trial that started then was admitted.
@@ -129,11 +135,13 @@ impl Rate {
             self.good = average;
             self.bad = self.interval;
             return;
-        } else if cycle < span * 2 {
+        } else if cycle < span * 2 || self.rest > span / 4 * 5 {
             self.good = average;
             self.span = u32::try_from(cycle / 1_000_000).unwrap_or(u32::MAX);
         } else {
-            self.good = self.interval + self.interval / MARGIN;
+            // Many windows went well, and this one was used up so long before its end.
+            let early = self.interval / (span - self.rest).max(span / 4) * span;
+            self.good = early.max(self.interval + self.interval / MARGIN);
         }
         self.settle(started);
     }
