@@ -68,6 +68,7 @@ pub enum Change {
 
 impl Uplink {
     /// A request starts.
+    #[inline]
     pub fn started(&mut self) {
         self.in_flight = self.in_flight.saturating_add(1);
         if let Some(guard) = &mut self.guard {
@@ -76,6 +77,7 @@ impl Uplink {
     }
 
     /// A request gives its place back.
+    #[inline]
     pub fn ended(&mut self) {
         self.in_flight = self.in_flight.saturating_sub(1);
     }
@@ -86,11 +88,13 @@ impl Uplink {
     }
 
     /// How many more may start now; [`u32::MAX`] where no limit is on.
+    #[inline]
     pub fn room(&self, now: Instant) -> u32 {
         self.guard(now).map_or(u32::MAX, |guard| guard.limit().saturating_sub(self.in_flight))
     }
 
     /// The limit above all hosts, and why it is on; `None` where it is not.
+    #[inline]
     pub fn yielding(&self, now: Instant) -> Option<Yielding> {
         self.guard(now).map(Guard::yielding)
     }
@@ -101,6 +105,7 @@ impl Uplink {
     }
 
     /// Whether what an exchange suggests that started then and ended now is ours, and must not teach its host.
+    #[inline]
     pub fn is_ours(&self, now: Instant, started: Instant) -> bool {
         now.min(started) < self.ours_until
     }
@@ -108,30 +113,40 @@ impl Uplink {
     /// An exchange ended; comes before [`Uplink::is_ours`] is asked of it, and before [`Uplink::ended`]. `kin` gives the
     /// same number for hosts that may stand on one machine; it is asked only where much speaks for our own uplink.
     pub fn heard(&mut self, now: Instant, exchange: &Exchange, kin: impl Fn(ScopeId) -> u64) -> Option<Change> {
-        let expired = self.guard.take_if(|guard| now >= guard.ends()).is_some();
-        if expired {
-            self.hosts.clear(now);
-        }
-        // Only an answer to what started since tells how a change of the limit went (A9).
-        let changed = self.guard.as_ref().map_or(Instant::ZERO, Guard::changed);
-        let learning = self.guard.as_ref().map_or(Learning::BOTH, Guard::learning);
-        if self.guard.is_none() {
-            self.hosts.roll(now);
-        }
-        self.hosts.heard(now, exchange, exchange.started >= changed, learning);
         if exchange.heard != Heard::Nothing {
             self.last_answer = now;
         }
-        if self.is_together(now, kin) {
-            self.ours_until = now.after(HOLD);
-            if self.guard.is_none() {
-                let guard = Guard::put_on(now, self.in_flight, self.hosts.recent());
-                self.hosts.clear(now);
-                return Some(Change::PutOn(self.guard.insert(guard).yielding()));
-            }
+        let Some(guard) = &self.guard else {
+            self.hosts.roll(now);
+            let bad = self.hosts.heard(now, exchange, true, Learning::BOTH);
+            return if bad { self.put_on(now, kin) } else { None };
+        };
+        if now >= guard.ends() {
+            self.guard = None;
+            self.hosts.clear(now);
+            self.hosts.heard(now, exchange, true, Learning::BOTH);
+            return Some(Change::Lifted);
         }
-        let change = self.turn(now);
-        change.or(expired.then_some(Change::Lifted))
+        // Only an answer to what started since tells how a change of the limit went (A9).
+        let tells = exchange.started >= guard.changed();
+        let learning = guard.learning();
+        let bad = self.hosts.heard(now, exchange, tells, learning);
+        if bad && self.is_together(now, kin) {
+            self.ours_until = now.after(HOLD);
+        }
+        self.turn(now)
+    }
+
+    /// The limit is put on, where most hosts are as bad as this one.
+    #[cold]
+    fn put_on(&mut self, now: Instant, kin: impl Fn(ScopeId) -> u64) -> Option<Change> {
+        if !self.is_together(now, kin) {
+            return None;
+        }
+        self.ours_until = now.after(HOLD);
+        let guard = Guard::put_on(now, self.in_flight, self.hosts.recent());
+        self.hosts.clear(now);
+        Some(Change::PutOn(self.guard.insert(guard).yielding()))
     }
 
     /// A round of answers under the limit is over: it is cut, raised or lifted.
