@@ -29,6 +29,9 @@ pub struct Uplink {
     last_answer: Instant,
     /// Until when what exchanges suggest is ours and not the hosts'.
     ours_until: Instant,
+    /// Nobody answers at all: nothing starts before then, and how long that was.
+    shut_until: Instant,
+    shut_for: Duration,
     /// When kin were last looked at: the one thing here that looks at the whole table.
     compared: Instant,
 }
@@ -90,7 +93,11 @@ impl Uplink {
     /// How many more may start now; [`u32::MAX`] where no limit is on.
     #[inline]
     pub fn room(&self, now: Instant) -> u32 {
-        self.guard(now).map_or(u32::MAX, |guard| guard.limit().saturating_sub(self.in_flight))
+        match self.guard(now) {
+            None => u32::MAX,
+            Some(_) if now < self.shut_until => 0,
+            Some(guard) => guard.limit().saturating_sub(self.in_flight),
+        }
     }
 
     /// The limit above all hosts, and why it is on; `None` where it is not.
@@ -99,9 +106,10 @@ impl Uplink {
         self.guard(now).map(Guard::yielding)
     }
 
-    /// When the limit ends if nothing is heard until then: those that wait for it may start then.
-    pub fn ends(&self, now: Instant) -> Option<Instant> {
-        self.guard(now).map(Guard::ends)
+    /// When somebody who waits for the limit may start if nothing is heard until then; `None` where no limit is on.
+    pub fn looks_again(&self, now: Instant) -> Option<Instant> {
+        let ends = self.guard(now)?.ends();
+        Some(if now < self.shut_until { self.shut_until.min(ends) } else { ends })
     }
 
     /// Whether what an exchange suggests that started then and ended now is ours, and must not teach its host.
@@ -115,24 +123,28 @@ impl Uplink {
     pub fn heard(&mut self, now: Instant, exchange: &Exchange, kin: impl Fn(ScopeId) -> u64) -> Option<Change> {
         if exchange.heard != Heard::Nothing {
             self.last_answer = now;
+            (self.shut_until, self.shut_for) = (Instant::ZERO, Duration::ZERO);
+        }
+        let ended = self.guard.is_some_and(|guard| now >= guard.ends());
+        if ended {
+            self.guard = None;
+            self.hosts.clear(now);
         }
         let Some(guard) = &self.guard else {
             self.hosts.roll(now);
             let bad = self.hosts.heard(now, exchange, true, Learning::BOTH);
-            return if bad { self.put_on(now, kin) } else { None };
+            let put_on = if bad { self.put_on(now, kin) } else { None };
+            return put_on.or(ended.then_some(Change::Lifted));
         };
-        if now >= guard.ends() {
-            self.guard = None;
-            self.hosts.clear(now);
-            self.hosts.heard(now, exchange, true, Learning::BOTH);
-            return Some(Change::Lifted);
-        }
         // Only an answer to what started since tells how a change of the limit went (A9).
         let tells = exchange.started >= guard.changed();
         let learning = guard.learning();
         let bad = self.hosts.heard(now, exchange, tells, learning);
         if bad && self.is_together(now, kin) {
             self.ours_until = now.after(HOLD);
+        }
+        if exchange.heard == Heard::Nothing {
+            self.shut(now);
         }
         self.turn(now)
     }
@@ -146,7 +158,21 @@ impl Uplink {
         self.ours_until = now.after(HOLD);
         let guard = Guard::put_on(now, self.in_flight, self.hosts.recent());
         self.hosts.clear(now);
-        Some(Change::PutOn(self.guard.insert(guard).yielding()))
+        let yielding = self.guard.insert(guard).yielding();
+        self.shut(now);
+        Some(Change::PutOn(yielding))
+    }
+
+    /// Where nobody answers at all, what starts fails, perhaps at once, and whoever asked may not ask again: so few try, in
+    /// longer and longer steps, until somebody answers.
+    fn shut(&mut self, now: Instant) {
+        if self.hosts.silent() >= LEAST_HOSTS && now >= self.shut_until {
+            self.shut_for = (self.shut_for * 2).clamp(SHUT, MOST_SHUT);
+            self.shut_until = now.after(self.shut_for);
+            if let Some(guard) = &mut self.guard {
+                guard.confirm(now);
+            }
+        }
     }
 
     /// A round of answers under the limit is over: it is cut, raised or lifted.
@@ -200,4 +226,7 @@ const HOLD: Duration = Duration::from_secs(2);
 const OURS: u32 = WHOLE * 2 / 3;
 /// Where nobody at all has answered for so long, four hosts that answered before and do not now are enough.
 const SILENCE: Duration = Duration::from_millis(500);
+/// The first and the longest step between two tries where nobody answers.
+const SHUT: Duration = Duration::from_millis(250);
+const MOST_SHUT: Duration = Duration::from_secs(8);
 const COMPARED_EVERY: Duration = Duration::from_millis(20);
