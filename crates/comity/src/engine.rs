@@ -190,7 +190,7 @@ impl Engine {
             return None;
         }
         let full = self.store.is_full(now, self.uplink.room(now));
-        let scheduled = if full { self.uplink.looks_again(now) } else { self.schedule.deadline() };
+        let scheduled = if full { self.uplink.ends(now) } else { self.schedule.deadline() };
         self.store.deadline(scheduled, now)
     }
 

@@ -51,7 +51,7 @@ impl Pacer {
 impl Engine {
     /// Why nobody may start now, where so much is in flight to all hosts together as the uplink bears.
     pub(crate) fn full(&self, now: Instant) -> Option<Wait> {
-        let (yielding, until) = (self.uplink.yielding(now)?, self.uplink.looks_again(now)?);
+        let (yielding, until) = (self.uplink.yielding(now)?, self.uplink.ends(now)?);
         self.store.is_full(now, self.uplink.room(now)).then(|| Wait::uplink(until, yielding.limit))
     }
 

@@ -107,7 +107,7 @@ impl Uplink {
     }
 
     /// When somebody who waits for the limit may start if nothing is heard until then; `None` where no limit is on.
-    pub fn looks_again(&self, now: Instant) -> Option<Instant> {
+    pub fn ends(&self, now: Instant) -> Option<Instant> {
         let ends = self.guard(now)?.ends();
         Some(if now < self.shut_until { self.shut_until.min(ends) } else { ends })
     }

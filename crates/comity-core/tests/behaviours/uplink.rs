@@ -96,7 +96,7 @@ impl Run {
                     continue;
                 }
                 if let Some(uplink) = self.uplink.as_ref().filter(|uplink| uplink.room(now) == 0) {
-                    next = uplink.looks_again(now).map_or(next, |at| at.min(next));
+                    next = uplink.ends(now).map_or(next, |at| at.min(next));
                     continue;
                 }
                 if due > now {
@@ -338,13 +338,13 @@ fn a10_nobody_waits_for_ever_for_a_limit_that_nothing_confirms() {
         assert_eq!(tell(3000 + u64::from(host), host, Heard::Nothing), None, "three say nothing");
     }
     assert!(tell(3003, 3, Heard::Nothing).is_some());
-    assert_eq!(uplink.looks_again(at(3004)), Some(at(3253)), "first a quarter of a second");
+    assert_eq!(uplink.ends(at(3004)), Some(at(3253)), "first a quarter of a second");
     assert_eq!((uplink.room(at(3004)), uplink.room(at(3253))), (0, 2));
     for _ in 0..2 {
         uplink.started();
     }
-    assert_eq!((uplink.room(at(3300)), uplink.looks_again(at(3300))), (0, Some(at(33_003))));
-    assert_eq!((uplink.room(at(33_003)), uplink.looks_again(at(33_003))), (u32::MAX, None));
+    assert_eq!((uplink.room(at(3300)), uplink.ends(at(3300))), (0, Some(at(33_003))));
+    assert_eq!((uplink.room(at(33_003)), uplink.ends(at(33_003))), (u32::MAX, None));
 }
 
 #[test]
