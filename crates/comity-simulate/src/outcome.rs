@@ -87,7 +87,7 @@ pub struct Sample {
     pub most_in_flight: u32,
 }
 
-/// What our own uplink carried.
+/// What our own uplink carried, from when on it was narrow.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct UplinkOutcome {
     /// Share of its capacity that was used, 0 to 1.

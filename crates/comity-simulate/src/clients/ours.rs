@@ -296,7 +296,8 @@ mod tests {
     fn ours(policy: Policy, kept: &[Kept], since: Duration) -> Ours {
         let limits = Limits { policy, in_flight: Some(NonZeroU32::MIN), ..Limits::none() };
         let names = ["api.example".to_owned()];
-        let beginning = Beginning { limits, names: &names, clients: 0..1, urls: None, workers: None, guarded: true, kept, since };
+        let beginning =
+            Beginning { limits, names: &names, clients: 0..1, urls: None, workers: None, guarded: true, kept, since };
         Ours::new(beginning).unwrap()
     }
 
