@@ -336,4 +336,49 @@ mod tests {
             assert!((seen * 1000.0 - f64::from(interval)).abs() < 1.0, "{since:?} later: {seen}");
         }
     }
+
+    #[test]
+    fn a10_where_all_fall_silent_few_start_until_a_place_comes_free_or_the_limit_ends() {
+        let mut guarded = eight(true);
+        let silent = fall_silent(&mut guarded);
+        assert_eq!(silent.len(), 4, "these are left in flight, and three may be");
+        assert!(pumped(&mut guarded, 2000).is_empty());
+        let ends = guarded.wake(at(2000));
+        assert!(ends > at(25_000) && ends <= at(32_000), "nobody waits for ever: {ends:?}");
+        for start in &silent[..3] {
+            guarded.answered(at(2500), start, &answer(1000, 200));
+        }
+        assert_eq!(pumped(&mut guarded, 2500).len(), 2, "one is left in flight");
+        let ends = ends.as_nanos() / 1_000_000;
+        assert!(pumped(&mut guarded, ends - 1).is_empty());
+        assert_eq!(pumped(&mut guarded, ends).len(), 5, "at all that have none in flight");
+
+        let mut control = eight(false);
+        fall_silent(&mut control);
+        assert_eq!(pumped(&mut control, 2000).len(), 4);
+    }
+
+    /// One client of eight hosts, with one request in flight at each.
+    fn eight(guarded: bool) -> Ours {
+        let limits = Limits { policy: Policy::refusal(), in_flight: Some(NonZeroU32::MIN), ..Limits::none() };
+        let names: Vec<String> = (0..8).map(|n| format!("host-{n}.example")).collect();
+        let (urls, workers, since) = (None, None, Duration::ZERO);
+        let beginning = Beginning { limits, names: &names, clients: 0..1, urls, workers, guarded, kept: &[], since };
+        Ours::new(beginning).unwrap()
+    }
+
+    /// Each has answered six times; then four of them do not. Gives what is left in flight.
+    fn fall_silent(ours: &mut Ours) -> Vec<Start> {
+        for round in 0..6 {
+            for start in pumped(ours, round * 100) {
+                ours.answered(at(round * 100 + 50), &start, &answer(round * 100, 200));
+            }
+        }
+        let mut starts = pumped(ours, 1000);
+        for start in starts.drain(..4) {
+            let silence = Answer { started: at(1000), status: Err(NoAnswer::TimedOut), fields: &[] };
+            ours.answered(at(2000), &start, &silence);
+        }
+        starts
+    }
 }

@@ -1,9 +1,10 @@
 //! Our own uplink: what saturates it is seen by the guard above all hosts, and none of them is blamed (A10).
 
+use core::num::NonZeroU32;
 use core::time::Duration;
 
 use comity_simulate::outcome::{Outcome, Sample, UplinkOutcome};
-use comity_simulate::scenario::{Report, Scenario};
+use comity_simulate::scenario::Report;
 use comity_simulate::world::{RunOptions, run};
 
 use crate::support::file;
@@ -39,26 +40,26 @@ struct Run {
 }
 
 impl Run {
-    /// Of the scenario's first minutes, with the guard or without, with its narrow uplink or with one that is a hundred times
-    /// as wide.
-    fn of(policy: &str, guarded: bool, narrow: bool) -> Self {
-        let mut scenario: Scenario = file("uplink");
+    /// Of fewer hosts than the scenario's and for a shorter time, with the guard or without, with an uplink that becomes narrow
+    /// or with one that stays wide.
+    fn of(policy: &str, guarded: bool, narrows: bool) -> Self {
+        let mut scenario = file("uplink");
         scenario.report = Report::Each;
+        scenario.hosts[0].hosts = HOSTS;
         scenario.clients.uplink_guard = guarded;
-        let uplink = scenario.uplink.as_mut().unwrap();
-        uplink.from = Duration::from_secs(40);
-        if !narrow {
-            uplink.bytes_per_second *= 100.0;
+        if let Some(uplink) = &mut scenario.uplink {
+            uplink.from = Duration::from_secs(40);
+            uplink.bytes_per_second *= if narrows { 0.4 } else { 40.0 };
         }
         let options = RunOptions { samples: true, time: Some(Duration::from_secs(80)) };
         let outcome: Outcome = run(&scenario, policy, 1, &options).unwrap_or_else(|error| panic!("{error}"));
         let hosts = &outcome.hosts;
         let last: Vec<&Sample> = hosts.iter().filter_map(|host| host.samples.last()).collect();
         Self {
-            uplink: outcome.uplink.unwrap(),
+            uplink: outcome.uplink.unwrap_or_default(),
             got: hosts.iter().map(|host| host.got).sum(),
             slowest: last.iter().map(|sample| sample.interval).fold(0.0, f64::max),
-            fewest: last.iter().map(|sample| sample.most_in_flight).min().unwrap(),
+            fewest: last.iter().map(|sample| sample.most_in_flight).fold(u32::MAX, u32::min),
         }
     }
 
@@ -72,3 +73,5 @@ impl Run {
         self.slowest > other.slowest * 1.1 || self.fewest < other.fewest
     }
 }
+
+const HOSTS: NonZeroU32 = NonZeroU32::new(20).unwrap();
