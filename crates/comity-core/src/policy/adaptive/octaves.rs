@@ -50,7 +50,7 @@ const FULL: u64 = 15;
 const HALVED: u64 = 0x7777_7777_7777_7777;
 const GAP: u32 = 2;
 /// Fewer answers tell nothing.
-const ENOUGH: u64 = 12;
+const ENOUGH: u64 = 8;
 /// One in so many is a group.
 const SHARE: u64 = 12;
 
