@@ -216,7 +216,7 @@ impl Rate {
             self.bad = self.good - self.good / 10;
         }
         let took = nanos(started.since(self.step_began));
-        let long = u64::from(self.step_admitted) * self.width() > 8 * WHOLE || took > nanos(STEP_MOST);
+        let long = self.width().saturating_mul(u64::from(self.step_admitted)) > 8 * WHOLE || took > nanos(STEP_MOST);
         if took > nanos(STEP_LEAST) && long {
             if self.is_used(started) {
                 self.good = self.good.min(self.interval);
