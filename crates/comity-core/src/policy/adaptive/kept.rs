@@ -3,23 +3,24 @@
 //! Two instants are whole; others are spans from one of them. A span has 26 bits of precision (1 part in 67 million) and 6
 //! of exponent.
 
+use core::time::Duration;
+
 use super::concurrency::Concurrency;
 use super::octaves::Octaves;
 use super::rate::{Phase, Rate};
 use super::strain::Strain;
-use super::{Adaptive, State};
+use super::{Adaptive, LAST, LONGEST, State};
 use crate::policy::bytes::{Reader, Writer};
 use crate::time::{Instant, nanos};
 
 /// Its size.
 pub(super) const BYTES: usize = 125;
 
-/// The interval that holds, outside and inside episodes, and how many times slower it is for now.
-pub(super) fn pace(bytes: &[u8; BYTES]) -> (u64, Strain) {
+/// The interval that holds: in an episode that between trials, though never a shorter one.
+pub(super) fn pace(bytes: &[u8; BYTES]) -> u64 {
     let mut from = Reader::new(bytes);
-    let (interval, trial) = (span(&mut from), span(&mut from));
-    let strain = strain(&mut from);
-    (if trial == 0 { interval } else { trial }, strain)
+    let (interval, trial) = (span(&mut from).max(1), span(&mut from));
+    strain(&mut from).slower(interval).max(trial)
 }
 
 /// Requests in flight at most: one while the host refuses.
@@ -30,7 +31,7 @@ pub(super) fn in_flight(bytes: &[u8; BYTES]) -> u32 {
         return 1;
     }
     let strain = strain(&mut from);
-    strain.fewer(u32::from(u16(&mut from).max(1)))
+    strain.fewer(u32::from(u16(&mut from).clamp(1, MOST)))
 }
 
 impl State {
@@ -77,23 +78,24 @@ impl State {
         out.u8(concurrency.fails);
         put(&mut out, concurrency.sum);
         put(&mut out, concurrency.squares);
-        out.u64(octaves.0);
+        out.u64(octaves.bits());
         debug_assert_eq!(out.len(), BYTES);
         Adaptive { bytes }
     }
 
     pub(super) fn unpack(adaptive: &Adaptive) -> Self {
         let from = &mut Reader::new(&adaptive.bytes);
-        let (interval, trial) = (span(from), span(from));
+        let (interval, trial) = (span(from).clamp(1, LONGEST), span(from));
         let strain = strain(from);
-        let most = u16(from).max(1);
+        let most = u16(from).clamp(1, MOST);
         let [good, bad, rest, held, hold] = [0; 5].map(|_| span(from));
-        let [cycle, empty] = [0; 2].map(|_| from.instant().unwrap_or_default());
+        let [cycle, empty] = [0; 2].map(|_| from.instant().unwrap_or_default().min(LAST));
         let refused = after(empty, span(from));
         let refused_last = after(refused, span(from));
         let [step_began, began, changed, last] = [0; 4].map(|_| after(cycle, span(from)));
         let [since_empty, admitted, step_admitted, window] = [0; 4].map(|_| from.u32().unwrap_or_default());
         let [episodes, step_size, sure] = [0; 3].map(|_| u16(from));
+        let step_size = step_size.min(MOST);
         let flags = u8(from);
         let phase = match flags & 3 {
             0 => Phase::Cold,
@@ -101,12 +103,13 @@ impl State {
             2 => Phase::Settled,
             _ => Phase::Probe,
         };
-        let [tries, stale] = [0; 2].map(|_| u8(from));
+        let (tries, stale) = (u8(from).min(MOST_DOUBLINGS), u8(from));
         let base = from.u32().unwrap_or_default();
         let [known, count, wait] = [0; 3].map(|_| u16(from));
-        let fails = u8(from);
+        let count = count.min(u16::MAX - 1);
+        let fails = u8(from).min(MOST_DOUBLINGS);
         let [sum, squares] = [0; 2].map(|_| span(from));
-        let octaves = Octaves(from.u64().unwrap_or_default());
+        let octaves = Octaves::of_bits(from.u64().unwrap_or_default());
         let advised = flags & 4 != 0;
         let first = flags & 8 != 0;
         let rate = Rate {
@@ -152,7 +155,7 @@ fn strain(from: &mut Reader<'_>) -> Strain {
 }
 
 fn after(since: Instant, span: u64) -> Instant {
-    Instant::from_nanos(since.as_nanos().saturating_add(span))
+    since.after(Duration::from_nanos(span)).min(LAST)
 }
 
 /// A span with 26 bits of precision.
@@ -164,7 +167,10 @@ fn put(out: &mut Writer<'_>, span: u64) {
 fn span(from: &mut Reader<'_>) -> u64 {
     let word = from.u32().unwrap_or_default();
     let precise = u64::from(word & ((1 << PRECISION) - 1));
-    precise.checked_shl(word >> PRECISION).unwrap_or(u64::MAX)
+    precise.checked_shl(word >> PRECISION).unwrap_or(u64::MAX).min(nanos(LAST.since(Instant::ZERO)))
 }
 
 const PRECISION: u32 = 26;
+// No state has more, and what is added to as much or multiplied by it does not overflow.
+const MOST: u16 = 1 << 14;
+const MOST_DOUBLINGS: u8 = 15;
