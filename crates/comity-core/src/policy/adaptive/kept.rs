@@ -40,7 +40,7 @@ impl State {
         let mut bytes = [0; BYTES];
         let mut out = Writer::new(&mut bytes);
         // First what is asked for at every start.
-        put(&mut out, rate.interval);
+        put(&mut out, rounded_up(rate.interval));
         put(&mut out, rate.trial);
         let (times, served) = strain.parts();
         out.u16(times);
@@ -56,11 +56,12 @@ impl State {
             (rate.refused_last, rate.refused),
             (rate.step_began, rate.cycle),
             (concurrency.began, rate.cycle),
-            (*changed, rate.cycle),
-            (*last, rate.cycle),
         ] {
             put(&mut out, nanos(at.since(since)));
         }
+        // Nothing counts that started before the change (A9).
+        put(&mut out, rounded_up(nanos(changed.since(rate.cycle))));
+        put(&mut out, nanos(last.since(rate.cycle)));
         out.u32(rate.since_empty);
         out.u32(rate.admitted);
         out.u32(rate.step_admitted);
@@ -158,9 +159,18 @@ fn after(since: Instant, span: u64) -> Instant {
     since.after(Duration::from_nanos(span)).min(LAST)
 }
 
+/// The next span that has no more than 26 bits: a floor holds to the nanosecond (A8).
+fn rounded_up(span: u64) -> u64 {
+    span.saturating_add((1 << exponent(span)) - 1)
+}
+
+fn exponent(span: u64) -> u32 {
+    (u64::BITS - span.leading_zeros()).saturating_sub(PRECISION)
+}
+
 /// A span with 26 bits of precision.
 fn put(out: &mut Writer<'_>, span: u64) {
-    let exponent = (u64::BITS - span.leading_zeros()).saturating_sub(PRECISION);
+    let exponent = exponent(span);
     out.u32(exponent << PRECISION | (span >> exponent) as u32);
 }
 
