@@ -94,7 +94,6 @@ fn a_freed_place_wakes_the_one_that_waits_longest() {
 }
 
 #[test]
-#[ignore = "the policy does not learn a concurrency yet"]
 fn a_concurrency_that_rises_wakes_those_that_wait() {
     let mut world = World::of([adaptive()]).answering(|_| reply(200, 50));
     world.ask_many(&host(0), 2000);
