@@ -90,6 +90,13 @@ impl Adaptive {
         state.pack()
     }
 
+    /// The same, with the fewer places of both.
+    pub(super) fn with_no_more_places_than(&self, other: &Self) -> Self {
+        let (mut state, other) = (State::unpack(self), State::unpack(other));
+        state.concurrency.most = state.concurrency.most.min(other.concurrency.most);
+        state.pack()
+    }
+
     /// What is left of it after so long a rest. A limit is a host's rule and not its mood, so the pace stays what it was;
     /// what fades is how sure of it we are: the longer the rest, the sooner a little more is tried, and after
     /// [`FORGOTTEN`] it is learned anew.
