@@ -457,10 +457,7 @@ impl Cell {
             self.pause = floor.pause;
         }
         self.crawl_delay = self.crawl_delay.max(nanos(floor.crawl_delay));
-        let same_kind = core::mem::discriminant(&floor.learned) == core::mem::discriminant(&self.learned);
-        if same_kind && floor.learned.is_stricter_than(&self.learned) {
-            self.learned = floor.learned;
-        }
+        self.learned = self.learned.stricter(&floor.learned);
         if !floor.windows.is_empty() {
             let log = self.windows.take().unwrap_or_default();
             self.windows = Some(Box::new(log.with(&floor.windows)));

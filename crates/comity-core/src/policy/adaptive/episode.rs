@@ -140,7 +140,7 @@ impl Rate {
             self.span = u32::try_from(cycle / 1_000_000).unwrap_or(u32::MAX);
         } else {
             // Many windows went well, and this one was used up so long before its end.
-            let early = self.interval / (span - self.rest).max(span / 4) * span;
+            let early = self.interval / span.saturating_sub(self.rest).max(span / 4) * span;
             self.good = early.max(self.interval + self.interval / MARGIN);
         }
         self.settle(started);
