@@ -139,7 +139,7 @@ impl Rate {
     pub(super) fn resumed(&mut self, started: Instant, days: u8) {
         match self.phase {
             Phase::Probe => self.good = self.held - self.held / MARGIN,
-            Phase::Search => self.good = mean(self.good.max(self.interval), self.interval),
+            Phase::Search => self.good = self.good.max(self.interval),
             _ => {}
         }
         self.trial = 0;
@@ -315,7 +315,8 @@ impl Rate {
         let average = if count > 1 { took / (count - 1) } else { took.saturating_mul(2) }.max(last);
         // Perhaps it could not save up for all of the last rest: half of that is taken.
         let over = took.saturating_sub(self.rest / 2) / (count + 1);
-        if self.good != 0 && self.good < over && count < u64::from(ENOUGH) {
+        let sure = count >= u64::from(ENOUGH) && self.rest <= took / 16;
+        if self.good != 0 && self.good < over && !sure {
             // A pace that held for a while, and an average that did not: a window, or a burst that was saved up.
             self.bad = self.good.max(last);
             self.good = average;
@@ -437,7 +438,7 @@ const WIDE: u64 = 512;
 /// More than so many saved up are not reckoned with: bursts are rarely used up whole.
 const MOST_SAVED: u64 = 6;
 /// After so many the host may have saved up: what it admitted bounds nothing any more.
-const MANY: u32 = 400;
+const MANY: u32 = 4_000;
 /// After so many a refusal tells enough by itself; before, it is counted with those before it.
 const ENOUGH: u32 = 64;
 /// Requests of a hold, where little is known.
