@@ -10,6 +10,7 @@ mod octaves;
 mod rate;
 mod strain;
 
+use core::fmt;
 use core::time::Duration;
 
 use self::concurrency::{Concurrency, Seen};
@@ -34,7 +35,7 @@ pub struct AdaptiveSettings {
 }
 
 /// What was learned of one host, packed: a table may hold millions.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, PartialEq)]
 pub struct Adaptive {
     bytes: [u8; BYTES],
 }
@@ -186,6 +187,12 @@ impl Adaptive {
     /// Whether nothing was learned that a new host would not start with.
     pub fn is_fresh(&self, settings: &AdaptiveSettings) -> bool {
         *self == Self::new(settings)
+    }
+}
+
+impl fmt::Debug for Adaptive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        State::unpack(self).fmt(f)
     }
 }
 
