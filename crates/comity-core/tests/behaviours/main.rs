@@ -3,6 +3,7 @@
 #[path = "../world/mod.rs"]
 mod world;
 
+mod adaptive;
 mod adaptive_json;
 mod aimd;
 mod alone;
