@@ -158,6 +158,15 @@ impl Policy {
         }
     }
 
+    /// The interval it never goes under (A8), whoever learned what it goes by.
+    pub fn floor(&self) -> Duration {
+        match self {
+            Self::Aimd(settings) => settings.floor,
+            Self::Adaptive(settings) => settings.floor,
+            _ => Duration::ZERO,
+        }
+    }
+
     /// Its name, as in the configuration.
     pub const fn name(&self) -> &'static str {
         match self {

@@ -105,7 +105,6 @@ fn a8_the_floor_holds_over_the_whole_path() {
 }
 
 #[test]
-#[ignore = "fault: a state that another process learned under a lower floor paces as it is until something is learned"]
 fn a8_the_floor_holds_over_what_others_learned_without_one() {
     let mut quick = World::of([usual()]).answering(|_| reply(200, 1));
     quick.ask_many(&host(0), 200);

@@ -175,7 +175,7 @@ impl Rate {
         }
         self.step_admitted = self.step_admitted.saturating_add(1);
         // Only what was served makes it faster (A11).
-        if served && !ends && !self.is_refused() {
+        if served && counts && !ends && !self.is_refused() {
             match self.phase {
                 Phase::Cold => self.grow(now, latency),
                 Phase::Search => self.search(started),
@@ -232,7 +232,10 @@ impl Rate {
         if self.width() <= close {
             self.settle(started);
         } else {
-            self.interval = self.interval.min(self.aimed());
+            // Once in so many answers, or in a control period (A9).
+            if count.is_multiple_of(EVERY) || self.interval >= nanos(PERIOD) {
+                self.interval = self.interval.min(self.aimed());
+            }
         }
     }
 
@@ -313,6 +316,9 @@ impl Rate {
         let count = u64::from(self.since_empty);
         let took = nanos(started.since(self.empty));
         let average = if count > 1 { took / (count - 1) } else { took.saturating_mul(2) }.max(last);
+        // Next to nothing makes what was known at most twice as slow.
+        let most = if self.good != 0 && count < LITTLE { self.good.max(last).saturating_mul(2) } else { u64::MAX };
+        let average = average.min(most);
         // Perhaps it could not save up for all of the last rest: half of that is taken.
         let over = took.saturating_sub(self.rest / 2) / (count + 1);
         let sure = count >= u64::from(ENOUGH) && self.rest <= took / 16;
@@ -439,6 +445,11 @@ const WIDE: u64 = 512;
 const MOST_SAVED: u64 = 6;
 /// After so many the host may have saved up: what it admitted bounds nothing any more.
 const MANY: u32 = 4_000;
+/// An increase in so many answers at most, or in so long.
+const EVERY: u64 = 4;
+const PERIOD: Duration = Duration::from_millis(100);
+/// Fewer tell next to nothing.
+const LITTLE: u64 = 2;
 /// After so many a refusal tells enough by itself; before, it is counted with those before it.
 const ENOUGH: u32 = 64;
 /// Requests of a hold, where little is known.
