@@ -8,3 +8,6 @@
 pub mod baselines;
 pub mod hosts;
 pub mod outcome;
+pub mod picture;
+pub mod report;
+pub mod table;

@@ -1,0 +1,153 @@
+//! Capacity against refusals: a point for each policy of a world.
+
+use plotters::prelude::*;
+use plotters::style::text_anchor::HPos;
+
+use super::axis::Axis;
+use super::labels::{Place, places};
+use super::look::{Area, Drawn, FAINT, INK, MARGIN, MUTED, OWN, PAPER, SMALL, TEXT, TITLE, WRONG};
+use super::look::{shortened, text, width};
+use crate::report::{Arm, Figure, OURS, Standing, World};
+
+/// How wide a plane is, in pixels.
+pub(super) const WIDTH: u32 = 500;
+/// How high.
+pub(super) const HEIGHT: u32 = 400;
+
+/// Draws the plane of one world.
+pub(super) fn draw(area: &Area<'_>, world: &World) -> Drawn {
+    let points = points(world);
+    text(area, &shortened(&world.name, 48), (MARGIN, 20), TITLE, INK, HPos::Left)?;
+    text(area, &verdict(world), (MARGIN, 42), TEXT, MUTED, HPos::Left)?;
+    let (_, plot) = area.split_vertically(HEAD);
+    let least = points.iter().map(|point| point.refused).filter(|&refused| refused > 0.0).fold(0.01, f64::min);
+    let highest = points.iter().map(|point| point.capacity).fold(100.0, f64::max);
+    let labels = (0..=4).map(|part| 25.0 * f64::from(part)).collect();
+    let mut chart = ChartBuilder::on(&plot)
+        .margin_left(6)
+        .margin_right(MARGIN)
+        .margin_bottom(8)
+        .x_label_area_size(42)
+        .y_label_area_size(50)
+        .build_cartesian_2d(
+            Axis::log_and_zero(if least < 0.01 { -3 } else { -2 }, 2),
+            Axis::linear(-6.0..highest + 18.0, labels),
+        )?;
+    chart
+        .configure_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(FAINT)
+        .axis_style(MUTED)
+        .x_label_style(("sans-serif", SMALL).into_font().color(&MUTED))
+        .y_label_style(("sans-serif", SMALL).into_font().color(&MUTED))
+        .axis_desc_style(("sans-serif", SMALL).into_font().color(&MUTED))
+        .x_label_formatter(&|x| format!("{x}"))
+        .y_label_formatter(&|y| format!("{y:.0}"))
+        .x_desc("share of requests refused, in %")
+        .y_desc(capacity_words(world))
+        .draw()?;
+
+    let (left, top) = plot.get_base_pixel();
+    let at: Vec<(i32, i32)> = points
+        .iter()
+        .map(|point| chart.backend_coord(&(point.refused, point.capacity)))
+        .map(|(x, y)| (x - left, y - top))
+        .collect();
+    let names: Vec<_> = points.iter().zip(&at).map(|(point, &at)| (at, width(&point.policy, SMALL), LETTERS)).collect();
+    let (width, height) = plot.dim_in_pixel();
+    let inside = Place { left: 60, top: 2, right: width.cast_signed() - 4, bottom: height.cast_signed() - 54 };
+    let places = places(&names, inside);
+    for (&point, place) in at.iter().zip(&places) {
+        let end = place.nearest(point);
+        if (point.0 - end.0).abs().max((point.1 - end.1).abs()) > LEADER {
+            plot.draw(&PathElement::new([point, end], MUTED.stroke_width(1)))?;
+        }
+    }
+    // Ours last, over all others.
+    for (point, &at) in points.iter().zip(&at).rev() {
+        let (size, colour) = if point.kind == Kind::Ours { (7, OWN) } else { (5, point.colour()) };
+        plot.draw(&Circle::new(at, size + 1, PAPER.filled()))?;
+        plot.draw(&Circle::new(at, size, colour.filled()))?;
+    }
+    for (point, place) in points.iter().zip(&places) {
+        let middle = i32::midpoint(place.top, place.bottom);
+        let colour = if point.kind == Kind::Other { INK } else { point.colour() };
+        text(&plot, &point.policy, (place.left, middle), SMALL, colour, HPos::Left)?;
+    }
+    Ok(())
+}
+
+/// What stands on the axis of capacity.
+fn capacity_words(world: &World) -> &'static str {
+    match world.capacity_figure() {
+        Figure::List => "list got, by least time over time, in %",
+        _ => "capacity used from minute 2 on, in %",
+    }
+}
+
+/// Whether any other is better in both, in a line.
+fn verdict(world: &World) -> String {
+    let Some(plane) = &world.plane else { return String::new() };
+    let better: Vec<&str> = plane.standing(Standing::BetterInBoth).map(|rival| rival.policy.as_str()).collect();
+    let words = match better.as_slice() {
+        [] => format!("no other is as good as {} in both", plane.ours),
+        names => format!("as good in both, better in one: {}", names.join(", ")),
+    };
+    shortened(&words, 64)
+}
+
+struct Point {
+    policy: String,
+    /// In per cent.
+    capacity: f64,
+    /// In per cent.
+    refused: f64,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Ours,
+    Better,
+    Other,
+}
+
+impl Point {
+    fn colour(&self) -> RGBColor {
+        match self.kind {
+            Kind::Ours => OWN,
+            Kind::Better => WRONG,
+            Kind::Other => MUTED,
+        }
+    }
+}
+
+/// The points, ours first.
+fn points(world: &World) -> Vec<Point> {
+    let better = |arm: &Arm| {
+        let plane = world.plane.iter();
+        plane.flat_map(|plane| plane.standing(Standing::BetterInBoth)).any(|rival| rival.policy == arm.policy)
+    };
+    let kind = |arm: &Arm| match arm.policy == OURS {
+        true => Kind::Ours,
+        false if better(arm) => Kind::Better,
+        false => Kind::Other,
+    };
+    let point = |arm: &Arm| {
+        Some(Point {
+            policy: shortened(&arm.policy, 24),
+            capacity: 100.0 * arm.mean(world.capacity_figure())?,
+            refused: 100.0 * arm.mean(Figure::Refused)?,
+            kind: kind(arm),
+        })
+    };
+    let mut points: Vec<Point> = world.arms.iter().filter_map(point).collect();
+    points.sort_by_key(|point| point.kind != Kind::Ours);
+    points
+}
+
+const HEAD: u32 = 56;
+/// The height of a name's letters.
+const LETTERS: i32 = 14;
+/// From here on a line leads from a point to its name.
+const LEADER: i32 = 12;

@@ -1,0 +1,268 @@
+//! The figures by which a run is judged.
+
+use serde::Serialize;
+
+use crate::outcome::{HostOutcome, Minute, Outcome};
+
+/// One figure of a run. Where there are several hosts, counts and capacities are summed, and queues, waits and latencies
+/// are those of the host where they are the longest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Figure {
+    /// Share of capacity that was served from the second minute on, 0 to 1 (more where a burst helped). None where the
+    /// clients' lists end, or the run lasts no longer than a minute.
+    UsedLater,
+    /// The same of the whole run.
+    Used,
+    /// What was served, as a share of what would have been served to somebody who knew all about the host.
+    Possible,
+    /// Share of requests that were refused, over the whole run, 0 to 1.
+    Refused,
+    /// Requests that were refused.
+    Refusals,
+    /// Requests that failed otherwise: errors, and no answer.
+    Failed,
+    /// Requests that waited at the host, on the mean over time.
+    Queue,
+    /// The mean wait there, in service times.
+    Wait,
+    /// The p95 of the time from start to first byte, in seconds.
+    Latency,
+    /// URLs that were got.
+    Got,
+    /// URLs that were given up.
+    GivenUp,
+    /// When the last URL of the lists was got, in seconds.
+    Ended,
+    /// How well a list was got through, 0 to 1: the share of it that was got, times the time that the hosts' capacity
+    /// needs for the list over the time it took. None where there is no list.
+    List,
+    /// What the client that got least was served over what the one that got most was, 0 to 1. None for a client alone.
+    Fairness,
+}
+
+/// A figure over several runs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Spread {
+    /// The mean over the runs in which it means anything.
+    pub mean: f64,
+    /// Its least value.
+    pub least: f64,
+    /// Its greatest value.
+    pub most: f64,
+}
+
+impl Figure {
+    /// All of them.
+    pub const ALL: [Self; 14] = [
+        Self::UsedLater,
+        Self::Used,
+        Self::Possible,
+        Self::Refused,
+        Self::Refusals,
+        Self::Failed,
+        Self::Queue,
+        Self::Wait,
+        Self::Latency,
+        Self::Got,
+        Self::GivenUp,
+        Self::Ended,
+        Self::List,
+        Self::Fairness,
+    ];
+
+    /// Its key in JSON.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::UsedLater => "used_later",
+            Self::Used => "used",
+            Self::Possible => "possible",
+            Self::Refused => "refused",
+            Self::Refusals => "refusals",
+            Self::Failed => "failed",
+            Self::Queue => "queue",
+            Self::Wait => "wait",
+            Self::Latency => "latency_p95",
+            Self::Got => "got",
+            Self::GivenUp => "given_up",
+            Self::Ended => "ended",
+            Self::List => "list",
+            Self::Fairness => "fairness",
+        }
+    }
+
+    /// Its value in one run; `urls` is how many URLs the lists hold together, where they end.
+    pub fn of(self, run: &Outcome, urls: Option<u64>) -> Option<f64> {
+        let value = match self {
+            // A minute after the end of a list says nothing about a pace.
+            Self::UsedLater | Self::Used | Self::Possible if urls.is_some() => None,
+            Self::UsedLater => share_served(run, 1, |minute| minute.capacity),
+            Self::Used => share_served(run, 0, |minute| minute.capacity),
+            Self::Possible => share_served(run, 0, |minute| minute.possible),
+            Self::Refused => share(sum(run, |minute| minute.refused), sum(run, |minute| minute.arrived)).or(Some(0.0)),
+            Self::Refusals => Some(sum(run, |minute| minute.refused)),
+            Self::Failed => Some(sum(run, |minute| minute.failed)),
+            Self::Queue => longest(run, |host| host.queue),
+            Self::Wait => longest(run, |host| host.wait),
+            Self::Latency => longest(run, |host| host.latency_p95),
+            Self::Got => Some(exact(got(run))),
+            Self::GivenUp => Some(exact(run.hosts.iter().map(|host| host.given_up).sum())),
+            Self::Ended => run.ended,
+            Self::List => urls.and_then(|urls| through(run, urls)),
+            Self::Fairness => fairness(run),
+        };
+        value.filter(|value| value.is_finite())
+    }
+}
+
+impl Spread {
+    /// The spread of values, of which those that are none are left out.
+    pub fn of(values: impl Iterator<Item = Option<f64>>) -> Option<Self> {
+        let values: Vec<f64> = values.flatten().collect();
+        if values.is_empty() {
+            return None;
+        }
+        Some(Self {
+            mean: values.iter().sum::<f64>() / exact(values.len() as u64),
+            least: values.iter().copied().fold(f64::INFINITY, f64::min),
+            most: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        })
+    }
+}
+
+fn minutes(run: &Outcome, from: usize) -> impl Iterator<Item = &Minute> {
+    run.hosts.iter().flat_map(move |host| host.minutes.iter().skip(from))
+}
+
+fn share_served(run: &Outcome, from: usize, whole: impl Fn(&Minute) -> f64) -> Option<f64> {
+    let served = minutes(run, from).map(|minute| minute.served).sum();
+    share(exact(served), minutes(run, from).map(whole).sum())
+}
+
+fn share(part: f64, whole: f64) -> Option<f64> {
+    (whole > 0.0).then(|| part / whole)
+}
+
+fn sum(run: &Outcome, count: impl Fn(&Minute) -> u64) -> f64 {
+    exact(minutes(run, 0).map(count).sum())
+}
+
+fn longest(run: &Outcome, length: impl Fn(&HostOutcome) -> f64) -> Option<f64> {
+    run.hosts.iter().map(length).reduce(f64::max)
+}
+
+fn got(run: &Outcome) -> u64 {
+    run.hosts.iter().map(|host| host.got).sum()
+}
+
+fn through(run: &Outcome, urls: u64) -> Option<f64> {
+    let got = share(exact(got(run)), exact(urls))?;
+    let least = time_for(run, exact(urls));
+    Some(got * least / run.ended.unwrap_or(run.seconds).max(least))
+}
+
+/// The time in which the hosts' capacity, all together, serves so many; the length of the run where it is not enough.
+fn time_for(run: &Outcome, urls: f64) -> f64 {
+    let longest = run.hosts.iter().map(|host| host.minutes.len()).max().unwrap_or(0);
+    let mut left = urls;
+    for minute in 0..longest {
+        let capacity: f64 = run.hosts.iter().filter_map(|host| host.minutes.get(minute)).map(|m| m.capacity).sum();
+        if capacity >= left && capacity > 0.0 {
+            return 60.0 * (exact(minute as u64) + left / capacity);
+        }
+        left -= capacity;
+    }
+    run.seconds
+}
+
+fn fairness(run: &Outcome) -> Option<f64> {
+    let clients = run.hosts.iter().map(|host| host.served_by_client.len()).max().unwrap_or(0);
+    if clients < 2 {
+        return None;
+    }
+    let served = |client| run.hosts.iter().filter_map(|host| host.served_by_client.get(client)).sum::<u64>();
+    let least = (0..clients).map(served).min()?;
+    let most = (0..clients).map(served).max()?;
+    share(exact(least), exact(most))
+}
+
+/// A count as a number; counts of a simulation stay far below 2^53.
+#[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
+fn exact(count: u64) -> f64 {
+    count as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::run;
+    use super::*;
+
+    #[test]
+    fn capacity_is_counted_with_and_without_the_first_minute() {
+        let mut slow_start = run("adaptive", 1, 1.0, 0);
+        slow_start.hosts[0].minutes[0].served = 300;
+        assert_eq!(Figure::UsedLater.of(&slow_start, None), Some(1.0));
+        assert_eq!(Figure::Used.of(&slow_start, None), Some(0.95));
+        slow_start.hosts[0].minutes.truncate(1);
+        assert_eq!(Figure::UsedLater.of(&slow_start, None), None, "there is no second minute");
+        slow_start.hosts[0].minutes[0].capacity = f64::INFINITY;
+        assert_eq!(Figure::Used.of(&slow_start, None), Some(0.0));
+    }
+
+    #[test]
+    fn refusals_are_a_share_of_what_arrived() {
+        let refused = run("adaptive", 1, 1.0, 60);
+        assert_eq!(Figure::Refusals.of(&refused, None), Some(60.0));
+        assert_eq!(Figure::Refused.of(&refused, None), Some(60.0 / 6060.0));
+        let mut nothing = refused.clone();
+        nothing.hosts.clear();
+        assert_eq!(Figure::Refused.of(&nothing, None), Some(0.0));
+        assert_eq!(Figure::Queue.of(&nothing, None), None);
+    }
+
+    #[test]
+    fn the_host_with_the_longest_queue_counts() {
+        let mut two = run("adaptive", 1, 1.0, 0);
+        two.hosts.push(HostOutcome { queue: 3.0, latency_p95: 0.5, ..two.hosts[0].clone() });
+        assert_eq!(Figure::Queue.of(&two, None), Some(3.0));
+        assert_eq!(Figure::Latency.of(&two, None), Some(0.5));
+        assert_eq!(Figure::Got.of(&two, None), Some(12_000.0));
+    }
+
+    #[test]
+    fn a_list_is_judged_by_what_was_got_and_how_soon() {
+        let mut listed = run("adaptive", 1, 1.0, 0);
+        let list = |run: &Outcome| Figure::List.of(run, Some(600));
+        (listed.hosts[0].got, listed.ended) = (600, Some(60.0));
+        assert_eq!(list(&listed), Some(1.0), "as soon as the capacity allows");
+        listed.ended = Some(120.0);
+        assert_eq!(list(&listed), Some(0.5), "all of it, in twice the time");
+        (listed.hosts[0].got, listed.ended) = (48, Some(5.0));
+        assert_eq!(list(&listed), Some(0.08), "giving up soon is no merit");
+        (listed.hosts[0].got, listed.ended) = (600, None);
+        assert_eq!(list(&listed), Some(0.1), "not all of it by the end of the run");
+        assert_eq!(Figure::List.of(&listed, None), None);
+        assert_eq!(Figure::UsedLater.of(&listed, Some(600)), None);
+        assert!((time_for(&listed, 900.0) - 90.0).abs() < 1e-9);
+        assert_eq!(time_for(&listed, 1e9), 600.0);
+    }
+
+    #[test]
+    fn fairness_compares_clients_over_all_hosts() {
+        let mut four = run("adaptive", 1, 1.0, 0);
+        assert_eq!(Figure::Fairness.of(&four, None), None);
+        four.hosts[0].served_by_client = vec![100, 200, 150, 150];
+        assert_eq!(Figure::Fairness.of(&four, None), Some(0.5));
+        four.hosts.push(HostOutcome { served_by_client: vec![100, 0, 50, 50], ..HostOutcome::default() });
+        assert_eq!(Figure::Fairness.of(&four, None), Some(1.0));
+        four.hosts[0].served_by_client = vec![0, 0];
+        four.hosts.truncate(1);
+        assert_eq!(Figure::Fairness.of(&four, None), None);
+    }
+
+    #[test]
+    fn a_spread_leaves_out_what_means_nothing() {
+        let spread = Spread::of([Some(1.0), None, Some(4.0)].into_iter()).unwrap();
+        assert_eq!((spread.mean, spread.least, spread.most), (2.5, 1.0, 4.0));
+        assert_eq!(Spread::of([None].into_iter()), None);
+    }
+}
