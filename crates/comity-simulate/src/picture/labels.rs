@@ -9,30 +9,47 @@ pub(super) struct Place {
     pub(super) bottom: i32,
 }
 
-/// Finds a place for each name beside its point, inside `within`; the first names get the best ones.
+/// A name to place: its point, its width and its height.
+pub(super) type Name = ((i32, i32), i32, i32);
+
+/// Finds a place for each name beside its point, inside `within`.
 ///
-/// A name comes as its point, its width and its height. Where all places are taken it gets the one that hurts least.
-pub(super) fn places(names: &[((i32, i32), i32, i32)], within: Place) -> Vec<Place> {
-    let mut taken: Vec<Place> = Vec::new();
-    let mut lines: Vec<[(i32, i32); 2]> = Vec::new();
-    for &(point, width, height) in names {
-        let cost = |(nth, place): &(usize, Place)| {
-            let line = [point, place.nearest(point)];
-            let outside = i32::from(!within.holds(place)) * 10_000;
-            let over_names = 3_000 * count(taken.iter().filter(|other| other.grown(2).meets(place)));
-            let over_points = 1_500 * count(names.iter().filter(|(other, ..)| place.grown(POINT).has(*other)));
-            let under_lines = 100 * count(lines.iter().filter(|other| crosses(**other, place)));
-            let own_line = 100 * count(taken.iter().filter(|other| crosses(line, other)))
-                + 60 * count(lines.iter().filter(|other| meet(line, **other)));
-            outside + over_names + over_points + under_lines + own_line + i32::try_from(nth / 3).unwrap_or(i32::MAX / 2)
-        };
-        let best = around(point, width, height).into_iter().enumerate().min_by_key(cost).map(|(_, place)| place);
-        let best =
-            best.unwrap_or(Place { left: point.0, top: point.1, right: point.0 + width, bottom: point.1 + height });
-        lines.push([point, best.nearest(point)]);
-        taken.push(best);
+/// Each name in turn gets the best place beside those before it; then each in turn a better one, now that all are known.
+/// Where all places are taken it gets the one that hurts least.
+pub(super) fn places(names: &[Name], within: Place) -> Vec<Place> {
+    let mut places: Vec<Option<Place>> = vec![None; names.len()];
+    for _ in 0..ROUNDS {
+        for (nth, &name) in names.iter().enumerate() {
+            places[nth] = None;
+            places[nth] = Some(best(name, names, &places, within));
+        }
     }
-    taken
+    places.into_iter().flatten().collect()
+}
+
+/// The best place for one name, with the others where they are.
+fn best((point, width, height): Name, names: &[Name], others: &[Option<Place>], within: Place) -> Place {
+    let placed: Vec<(Place, Line)> = names
+        .iter()
+        .zip(others)
+        .filter_map(|(&(point, ..), other)| other.map(|other| (other, [point, other.nearest(point)])))
+        .collect();
+    let cost = |(nth, place): &(usize, Place)| {
+        let line = [point, place.nearest(point)];
+        let outside = i32::from(!within.holds(place)) * OUTSIDE;
+        let points = count(names.iter().filter(|(other, ..)| place.grown(POINT).has(*other)));
+        let passed = names.iter().filter(|(other, ..)| *other != point && crosses(line, &around_point(*other)));
+        let near = placed.iter().map(|(other, other_line)| {
+            i32::from(other.grown(3).meets(&place.widened(3))) * OVER_NAME
+                + i32::from(crosses(*other_line, place) || crosses(line, &other.grown(1))) * THROUGH_NAME
+                + i32::from(meet(line, *other_line)) * OVER_LINE
+        });
+        let far = i32::try_from(nth / 2).unwrap_or(OUTSIDE);
+        outside + points * OVER_POINT + count(passed) * PAST_POINT + near.sum::<i32>() + far
+    };
+    let candidates = around(point, width, height).into_iter().enumerate();
+    let here = Place { left: point.0, top: point.1, right: point.0 + width, bottom: point.1 + height };
+    candidates.min_by_key(cost).map_or(here, |(_, place)| place)
 }
 
 /// All places to try, nearest first.
@@ -64,6 +81,10 @@ impl Place {
         Self { left: self.left - by, top: self.top - by, right: self.right + by, bottom: self.bottom + by }
     }
 
+    fn widened(&self, by: i32) -> Self {
+        Self { left: self.left - by, right: self.right + by, ..*self }
+    }
+
     fn has(&self, (x, y): (i32, i32)) -> bool {
         (self.left..=self.right).contains(&x) && (self.top..=self.bottom).contains(&y)
     }
@@ -77,24 +98,40 @@ impl Place {
     }
 }
 
+fn around_point((x, y): (i32, i32)) -> Place {
+    Place { left: x, top: y, right: x, bottom: y }.grown(POINT - 1)
+}
+
 fn count<T>(what: impl Iterator<Item = T>) -> i32 {
     i32::try_from(what.count()).unwrap_or(i32::MAX / 1000)
 }
 
 /// Whether a line goes through a place.
-fn crosses([(ax, ay), (bx, by)]: [(i32, i32); 2], place: &Place) -> bool {
+fn crosses([(ax, ay), (bx, by)]: Line, place: &Place) -> bool {
     let steps = 24;
     (0..=steps).any(|step| place.has((ax + (bx - ax) * step / steps, ay + (by - ay) * step / steps)))
 }
 
 /// Whether two lines cross each other; those that begin at one point do not.
-fn meet([a, b]: [(i32, i32); 2], [c, d]: [(i32, i32); 2]) -> bool {
+fn meet([a, b]: Line, [c, d]: Line) -> bool {
     let side = |(px, py): (i32, i32), (qx, qy): (i32, i32), (rx, ry): (i32, i32)| {
         ((qx - px) * (ry - py) - (qy - py) * (rx - px)).signum()
     };
     side(a, b, c) * side(a, b, d) < 0 && side(c, d, a) * side(c, d, b) < 0
 }
 
+/// From a point to its name.
+type Line = [(i32, i32); 2];
+
+/// How often every name is placed.
+const ROUNDS: usize = 4;
+/// What hurts how much; a place further off costs a little too.
+const OUTSIDE: i32 = 20_000;
+const OVER_NAME: i32 = 3_000;
+const OVER_POINT: i32 = 1_500;
+const THROUGH_NAME: i32 = 400;
+const OVER_LINE: i32 = 60;
+const PAST_POINT: i32 = 50;
 /// How far from a name's letters a point should be.
 const POINT: i32 = 5;
 

@@ -41,8 +41,8 @@ pub(super) fn text(area: &Area<'_>, words: &str, at: (i32, i32), size: i32, colo
 /// How wide a text of that size is, in pixels, rather too much than too little.
 pub(super) fn width(words: &str, size: i32) -> i32 {
     let letters = i32::try_from(words.chars().count()).unwrap_or(i32::MAX);
-    // The plotting library sets letters at 1/1.24 of the size it is given; a letter is some 0.56 of that wide.
-    letters.saturating_mul(size) * 46 / 100
+    // The plotting library sets letters at 1/1.24 of the size it is given; a letter is some 0.52 of that wide.
+    letters.saturating_mul(size) * 42 / 100
 }
 
 /// A text of so many characters at most.
@@ -126,6 +126,6 @@ mod tests {
     #[test]
     fn a_long_name_is_cut() {
         assert_eq!((shortened("abcdef", 4), shortened("abcd", 4)), ("abc…".to_owned(), "abcd".to_owned()));
-        assert!(width("twelve chars", TEXT) > 80);
+        assert!(width("twelve chars", TEXT) > 75);
     }
 }

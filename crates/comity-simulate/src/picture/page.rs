@@ -114,8 +114,8 @@ and over the whole run. <strong>possible</strong>: as a share of what somebody w
 served. <strong>refused</strong>: share of requests answered with 429 or 503. <strong>queue</strong>: requests of ours that \
 waited at the host, on the mean. <strong>p95</strong>: of the time from start to first byte. <strong>fairness</strong>: the \
 least served client over the most served one. <strong>list</strong>: share of a list that was got, times the least time the \
-host’s capacity allows over the time it took. All are means over the seeds. In the pictures of runs, triangles on the upper \
-edge are refusals, and the green line is the interval at which the host’s capacity is just used, which no policy is told.";
+host’s capacity allows over the time it took. All are means over the seeds. In the pictures of runs, triangles above \
+the plot are refusals, and the green line is the interval at which the host’s capacity is just used, which no policy is told.";
 
 const STYLE: &str = "\
 :root{color-scheme:light dark;--paper:#fff;--ink:#1f2328;--muted:#57606a;--faint:#d8dee4;--own:#0072b2;--wrong:#b34f00}\

@@ -31,7 +31,7 @@ pub(super) fn draw(area: &Area<'_>, world: &World) -> Drawn {
         .y_label_area_size(50)
         .build_cartesian_2d(
             Axis::log_and_zero(if least < 0.01 { -3 } else { -2 }, 2),
-            Axis::linear(-6.0..highest + 18.0, labels),
+            Axis::linear(-6.0..highest + HEADROOM, labels),
         )?;
     chart
         .configure_mesh()
@@ -69,10 +69,16 @@ pub(super) fn draw(area: &Area<'_>, world: &World) -> Drawn {
         plot.draw(&Circle::new(at, size + 1, PAPER.filled()))?;
         plot.draw(&Circle::new(at, size, colour.filled()))?;
     }
-    for (point, place) in points.iter().zip(&places) {
+    for ((point, &(x, _)), place) in points.iter().zip(&at).zip(&places) {
         let middle = i32::midpoint(place.top, place.bottom);
         let colour = if point.kind == Kind::Other { INK } else { point.colour() };
-        text(&plot, &point.policy, (place.left, middle), SMALL, colour, HPos::Left)?;
+        // Letters are as wide as the viewer's font makes them: what is certain is the end that is nearest to the point.
+        let (from, end) = match x {
+            x if x <= place.left => (HPos::Left, place.left),
+            x if x >= place.right => (HPos::Right, place.right),
+            _ => (HPos::Center, i32::midpoint(place.left, place.right)),
+        };
+        text(&plot, &point.policy, (end, middle), SMALL, colour, from)?;
     }
     Ok(())
 }
@@ -147,6 +153,8 @@ fn points(world: &World) -> Vec<Point> {
 }
 
 const HEAD: u32 = 56;
+/// Room for names above the best, in per cent of capacity.
+const HEADROOM: f64 = 32.0;
 /// The height of a name's letters.
 const LETTERS: i32 = 14;
 /// From here on a line leads from a point to its name.

@@ -60,6 +60,7 @@ fn intervals(area: &Area<'_>, run: &Outcome, host: &HostOutcome, limit: &[(f64, 
     let mut chart = ChartBuilder::on(area)
         .margin_left(MARGIN)
         .margin_right(MARGIN)
+        .margin_top(STRIP)
         .y_label_area_size(LABELS)
         .build_cartesian_2d(unit.axis(run.seconds), Axis::log(least, most))?;
     chart
@@ -80,18 +81,16 @@ fn intervals(area: &Area<'_>, run: &Outcome, host: &HostOutcome, limit: &[(f64, 
         chart.draw_series([PathElement::new(run, OWN.stroke_width(2))])?;
     }
     if !keeps {
-        let (width, height) = area.dim_in_pixel();
-        let at = (width.cast_signed() / 2, height.cast_signed() / 2 + 16);
+        let at = (i32::midpoint(LABELS.cast_signed(), WIDTH.cast_signed()), STRIP + 16);
         text(area, "keeps no interval", at, TEXT, MUTED, HPos::Center)?;
     }
-    // Refusals stand on the upper edge, where no curve is; those that would touch are one.
-    let (left, top) = area.get_base_pixel();
+    // Refusals stand above the plot, where no curve is; those that would touch are one.
+    let (left, _) = area.get_base_pixel();
     let mut last: Option<i32> = None;
     for &at in &host.refusals {
-        let (x, y) = chart.backend_coord(&(unit.count(at), most));
+        let (x, _) = chart.backend_coord(&(unit.count(at), most));
         if last.is_none_or(|last| x - last >= REFUSAL_APART) {
-            let y = (y - top - 12).max(6);
-            area.draw(&TriangleMarker::new((x - left, y), 5, WRONG.filled()))?;
+            area.draw(&TriangleMarker::new((x - left, STRIP - 6), 5, WRONG.filled()))?;
             last = Some(x);
         }
     }
@@ -111,7 +110,7 @@ fn in_flight(area: &Area<'_>, run: &Outcome, host: &HostOutcome) -> Drawn {
         .margin_bottom(8)
         .x_label_area_size(42)
         .y_label_area_size(LABELS)
-        .build_cartesian_2d(unit.axis(run.seconds), Axis::counts(f64::from(most), 3))?;
+        .build_cartesian_2d(unit.axis(run.seconds), Axis::counts(f64::from(most), 5))?;
     chart
         .configure_mesh()
         .light_line_style(TRANSPARENT)
@@ -156,25 +155,24 @@ fn limit(host: &HostOutcome) -> Vec<(f64, f64)> {
 
 /// What the lines and marks mean.
 fn legend(area: &Area<'_>, limit: bool, refusals: bool) -> Drawn {
-    let mut right = WIDTH.cast_signed() - MARGIN;
-    let mut entry = |words: &str, colour: Option<RGBColor>| -> Drawn {
-        text(area, words, (right, 20), TEXT, MUTED, HPos::Right)?;
-        right -= width(words, TEXT) + 6;
+    let entries = [
+        Some(("policy", Some(OWN))),
+        Some(("most in flight", Some(MUTED))),
+        limit.then_some(("host's limit", Some(TRUTH))),
+        refusals.then_some(("refused", None)),
+    ];
+    let entries: Vec<_> = entries.into_iter().flatten().collect();
+    let whole: i32 = entries.iter().map(|(words, _)| width(words, TEXT) + ENTRY).sum();
+    let mut left = WIDTH.cast_signed() - MARGIN - whole + ENTRY - SIGN;
+    for (words, colour) in entries {
         match colour {
-            Some(colour) => area.draw(&PathElement::new([(right - 22, 20), (right, 20)], colour.stroke_width(2)))?,
-            None => area.draw(&TriangleMarker::new((right - 6, 21), 5, WRONG.filled()))?,
+            Some(colour) => area.draw(&PathElement::new([(left, 20), (left + 22, 20)], colour.stroke_width(2)))?,
+            None => area.draw(&TriangleMarker::new((left + 16, 21), 5, WRONG.filled()))?,
         }
-        right -= 40;
-        Ok(())
-    };
-    if refusals {
-        entry("refused", None)?;
+        text(area, words, (left + SIGN, 20), TEXT, MUTED, HPos::Left)?;
+        left += width(words, TEXT) + ENTRY;
     }
-    if limit {
-        entry("host's limit", Some(TRUTH))?;
-    }
-    entry("most in flight", Some(MUTED))?;
-    entry("policy", Some(OWN))
+    Ok(())
 }
 
 /// Steps with no more points than pixels show: in each column the first, the least, the greatest and the last.
@@ -269,6 +267,11 @@ const HEAD: u32 = 62;
 const INTERVALS: u32 = 210;
 const IN_FLIGHT: u32 = 150;
 const FOOT: u32 = 10;
+/// What an entry of the legend takes beside its words, and its sign alone, in pixels.
+const ENTRY: i32 = 42;
+const SIGN: i32 = 30;
+/// The strip above the intervals in which refusals are marked.
+const STRIP: i32 = 16;
 const LABELS: u32 = 66;
 /// Columns in which steps are told apart: about the pixels of the plot.
 const COLUMNS: f64 = 900.0;

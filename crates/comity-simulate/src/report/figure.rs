@@ -167,7 +167,9 @@ fn time_for(run: &Outcome, urls: f64) -> f64 {
     for minute in 0..longest {
         let capacity: f64 = run.hosts.iter().filter_map(|host| host.minutes.get(minute)).map(|m| m.capacity).sum();
         if capacity >= left && capacity > 0.0 {
-            return 60.0 * (exact(minute as u64) + left / capacity);
+            let begins = 60.0 * exact(minute as u64);
+            // The last minute is cut off where the run ends.
+            return begins + (run.seconds - begins).min(60.0) * left / capacity;
         }
         left -= capacity;
     }
@@ -213,7 +215,7 @@ mod tests {
         let refused = run("adaptive", 1, 1.0, 60);
         assert_eq!(Figure::Refusals.of(&refused, None), Some(60.0));
         assert_eq!(Figure::Refused.of(&refused, None), Some(60.0 / 6060.0));
-        let mut nothing = refused.clone();
+        let mut nothing = refused;
         nothing.hosts.clear();
         assert_eq!(Figure::Refused.of(&nothing, None), Some(0.0));
         assert_eq!(Figure::Queue.of(&nothing, None), None);
@@ -244,6 +246,8 @@ mod tests {
         assert_eq!(Figure::UsedLater.of(&listed, Some(600)), None);
         assert!((time_for(&listed, 900.0) - 90.0).abs() < 1e-9);
         assert_eq!(time_for(&listed, 1e9), 600.0);
+        (listed.seconds, listed.hosts[0].minutes[1].capacity) = (90.0, 300.0);
+        assert!((time_for(&listed, 750.0) - 75.0).abs() < 1e-9, "in a minute that is cut off");
     }
 
     #[test]
