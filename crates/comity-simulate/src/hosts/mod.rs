@@ -2,10 +2,33 @@
 //!
 //! A host decides at the arrival of a request what it will answer and when, so that no model needs events of its own.
 
+mod advice;
+mod answers;
+mod behind;
+mod bucket;
+mod cap;
+mod crowd;
+mod law;
+mod leaky;
+mod mix;
+mod model;
+mod outage;
+mod said;
+mod site;
+mod sliding;
+mod spread;
+mod window;
+mod workers;
+
 use core::time::Duration;
 
 use comity_core::time::Instant;
 use rand_pcg::Pcg64Mcg;
+
+pub use advice::wall;
+pub use behind::Groups;
+pub use model::Model;
+pub use said::ModelError;
 
 /// A host.
 pub trait Host: core::fmt::Debug + Send {
@@ -53,3 +76,6 @@ pub struct Queued {
     /// The mean service time.
     pub service: Duration,
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,224 @@
+//! A host as a scenario describes it.
+
+use serde::{Deserialize, Deserializer, de};
+use toml::{Table, Value};
+
+use super::Host;
+use super::answers::{AnswersSettings, Usual};
+use super::behind::Groups;
+use super::bucket::BucketSettings;
+use super::cap::CapSettings;
+use super::crowd::CrowdSettings;
+use super::law::AnyLaw;
+use super::leaky::LeakySettings;
+use super::mix::MixSettings;
+use super::outage::{OutageSettings, Outages};
+use super::said::{ModelError, Said, in_order};
+use super::site::{Name, Part, Site};
+use super::sliding::SlidingSettings;
+use super::window::WindowSettings;
+use super::workers::WorkersSettings;
+
+/// A host as a scenario describes it: a `[[host]]` table without what the scenario itself keeps there (its name).
+///
+/// | `kind` | keys | law |
+/// |---|---|---|
+/// | `"bucket"` | `rate`, `burst` | token bucket |
+/// | `"window"` | `count`, `span`; `begins = "first"` or `"clock"`, `phase` | fixed window |
+/// | `"sliding"` | `count`, `span` | sliding window log |
+/// | `"leaky"` | `rate`, `depth` | leaky bucket: a queue that drains at the rate, refuses when full |
+/// | `"cap"` | `in_flight` | concurrency cap |
+/// | `"workers"` | `workers`, `service`; `service_sigma`, `depth` | a queue before workers |
+/// | `"mix"` | `cached`, `cache`; `cache_sigma`, and those of workers | a cache before an origin with workers |
+///
+/// Every host may have `latency`, `sigma`, `refusal` (a status, `"reset"`, `"silence"`), `refusal_latency`,
+/// `quota_fields` (of `"ratelimit"`, `"x-ratelimit"`, `"x-ratelimit-epoch"`) and `advice`: `"none"`, `"exact"`,
+/// `{ too_short = 0.5 }`, `{ too_long = 3 }`, `{ fixed = "30s" }`, `{ date = { clock_ahead = "90s" } }`.
+///
+/// - `[[host.then]]` with `at`: other values from a time on. Keys it does not name stay as they were; with a `kind` of its
+///   own nothing stays.
+/// - `[[host.outage]]` with `from`, `to`; `with`, `advice`.
+/// - `[host.crowd]` with `rate`, and `[[host.crowd.then]]` with `at`, `rate`: other clients' requests at the same limit.
+/// - `behind = "name"`: the limit is shared by all hosts that say the same. The first of them describes it, with its
+///   `then` and `crowd`; the others say nothing but `behind`, and their own `outage`.
+///
+/// ```
+/// use comity_simulate::hosts::{Groups, Model};
+///
+/// let model: Model = toml::from_str("kind = 'bucket'\nrate = '10/s'\nburst = 20\nadvice = 'exact'")?;
+/// let host = model.build(1, &mut Groups::default())?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// None where another host describes the limit both are behind.
+    described: Option<Described>,
+    outages: Vec<OutageSettings>,
+    behind: Option<String>,
+}
+
+/// A limit with all that goes with it.
+#[derive(Clone, Debug)]
+struct Described {
+    first: PartSettings,
+    then: Vec<(Said, PartSettings)>,
+    crowd: Option<CrowdSettings>,
+}
+
+/// A law and how it is answered by.
+#[derive(Clone, Debug)]
+struct PartSettings {
+    law: LawSettings,
+    answers: AnswersSettings,
+}
+
+#[derive(Clone, Debug)]
+enum LawSettings {
+    Bucket(BucketSettings),
+    Window(WindowSettings),
+    Sliding(SlidingSettings),
+    Leaky(LeakySettings),
+    Cap(CapSettings),
+    Workers(WorkersSettings),
+    Mix(MixSettings),
+}
+
+impl Model {
+    /// The host. The seed is for what happens at it without us (its crowd); `groups` are the limits that this world's
+    /// hosts share. Fails where a value is not allowed.
+    pub fn build(&self, seed: u64, groups: &mut Groups) -> Result<Box<dyn Host>, ModelError> {
+        let outages = Outages::build(&self.outages).map_err(|e| e.under("outage"))?;
+        let Some(group) = &self.behind else {
+            let described = self.described.as_ref().ok_or_else(|| ModelError::Table("`kind` is missing".into()))?;
+            return Ok(Box::new(Name::new(described.build(seed)?, outages)));
+        };
+        let shared = match (groups.join(group), &self.described) {
+            (Some(shared), None) => shared,
+            (None, Some(described)) => groups.begin(group, described.build(seed)?),
+            (Some(_), Some(_)) => {
+                return Err(ModelError::value("behind", format!("{group:?}"), "a limit that no other host describes"));
+            }
+            (None, None) => {
+                let allowed = "a limit that an earlier host describes, with a `kind` beside its `behind`";
+                return Err(ModelError::value("behind", format!("{group:?}"), allowed));
+            }
+        };
+        Ok(Box::new(Name::new(shared, outages)))
+    }
+
+    /// Reads it from a table.
+    pub fn from_table(mut table: Table) -> Result<Self, ModelError> {
+        let outages = take(&mut table, "outage")?.unwrap_or_default();
+        let behind: Option<String> = take(&mut table, "behind")?;
+        let described = match table.is_empty() && behind.is_some() {
+            true => None,
+            false => Some(Described::read(table)?),
+        };
+        Ok(Self { described, outages, behind })
+    }
+}
+
+impl<'de> Deserialize<'de> for Model {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::from_table(Table::deserialize(deserializer)?).map_err(de::Error::custom)
+    }
+}
+
+impl Described {
+    fn read(mut table: Table) -> Result<Self, ModelError> {
+        let crowd = take(&mut table, "crowd")?;
+        let changes: Vec<Table> = take(&mut table, "then")?.unwrap_or_default();
+        let first = PartSettings::read(table.clone())?;
+        let mut then = Vec::with_capacity(changes.len());
+        for mut change in changes {
+            let at = take(&mut change, "at").map_err(|e| e.under("then"))?;
+            let at = at.ok_or_else(|| ModelError::Table("then: `at` is missing".into()))?;
+            if change.contains_key("kind") {
+                table = change;
+            } else {
+                table.extend(change);
+            }
+            then.push((at, PartSettings::read(table.clone()).map_err(|e| e.under("then"))?));
+        }
+        Ok(Self { first, then, crowd })
+    }
+
+    fn build(&self, seed: u64) -> Result<Site, ModelError> {
+        let mut then = Vec::with_capacity(self.then.len());
+        for (at, part) in &self.then {
+            let build = || Ok((at.some_span("at")?, part.build()?));
+            then.push(build().map_err(|e: ModelError| e.under("then"))?);
+        }
+        in_order("then.at", then.iter().map(|(at, _)| *at))?;
+        let crowd = self.crowd.as_ref().map(|crowd| crowd.build(seed)).transpose().map_err(|e| e.under("crowd"))?;
+        Ok(Site::new(self.first.build()?, then, crowd))
+    }
+}
+
+impl PartSettings {
+    fn read(mut table: Table) -> Result<Self, ModelError> {
+        let kind: String = take(&mut table, "kind")?.ok_or_else(|| ModelError::Table("`kind` is missing".into()))?;
+        let (answers, law) = table.into_iter().partition(|(key, _)| AnswersSettings::KEYS.contains(&key.as_str()));
+        Ok(Self { law: LawSettings::read(&kind, law)?, answers: settings(answers)? })
+    }
+
+    fn build(&self) -> Result<Part, ModelError> {
+        let law = self.law.build()?;
+        if self.answers.tell_quotas() && law.get().standing(0).left.is_none() {
+            return Err(ModelError::value("quota_fields", "[..]", "none where nothing is counted"));
+        }
+        Ok(Part { law, answers: self.answers.build(self.law.usual())? })
+    }
+}
+
+impl LawSettings {
+    fn read(kind: &str, table: Table) -> Result<Self, ModelError> {
+        Ok(match kind {
+            "bucket" => Self::Bucket(settings(table)?),
+            "window" => Self::Window(settings(table)?),
+            "sliding" => Self::Sliding(settings(table)?),
+            "leaky" => Self::Leaky(settings(table)?),
+            "cap" => Self::Cap(settings(table)?),
+            "workers" => Self::Workers(settings(table)?),
+            "mix" => Self::Mix(settings(table)?),
+            _ => return Err(ModelError::value("kind", format!("{kind:?}"), KINDS)),
+        })
+    }
+
+    fn build(&self) -> Result<AnyLaw, ModelError> {
+        Ok(match self {
+            Self::Bucket(settings) => AnyLaw::Bucket(settings.build()?),
+            Self::Window(settings) => AnyLaw::Window(settings.build()?),
+            Self::Sliding(settings) => AnyLaw::Sliding(settings.build()?),
+            Self::Leaky(settings) => AnyLaw::Leaky(settings.build()?),
+            Self::Cap(settings) => AnyLaw::Cap(settings.build()?),
+            Self::Workers(settings) => AnyLaw::Workers(settings.build()?),
+            Self::Mix(settings) => AnyLaw::Mix(settings.build()?),
+        })
+    }
+
+    /// A queue takes its service time and refuses as overloaded; other hosts take a moment and refuse as asked too often.
+    fn usual(&self) -> Usual {
+        match self {
+            Self::Workers(_) | Self::Mix(_) => Usual { latency: "0s", refusal: "503" },
+            _ => Usual { latency: "50ms", refusal: "429" },
+        }
+    }
+}
+
+/// Takes a key's value out of a table.
+fn take<T: for<'de> Deserialize<'de>>(table: &mut Table, key: &str) -> Result<Option<T>, ModelError> {
+    let read = |value: Value| value.try_into().map_err(|e| ModelError::Table(format!("`{key}`: {}", line(&e))));
+    table.remove(key).map(read).transpose()
+}
+
+fn settings<T: for<'de> Deserialize<'de>>(table: Table) -> Result<T, ModelError> {
+    Value::Table(table).try_into().map_err(|e| ModelError::Table(line(&e)))
+}
+
+/// What the reader of tables says, in one line.
+fn line(error: &toml::de::Error) -> String {
+    error.to_string().trim().replace('\n', " ")
+}
+
+const KINDS: &str = "bucket, window, sliding, leaky, cap, workers, mix";

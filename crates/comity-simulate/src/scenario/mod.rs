@@ -1,0 +1,183 @@
+//! A scenario: which hosts, which network, which clients, for how long. A TOML file says it.
+//!
+//! ```
+//! use comity_simulate::scenario::Scenario;
+//!
+//! let scenario = Scenario::parse(
+//!     r#"
+//!     name = "bucket-10"
+//!     about = "A token bucket of ten a second"
+//!     time = "10min"
+//!
+//!     [[host]]
+//!     name = "api.example"
+//!     model = "token-bucket"
+//!     rate = 10.0
+//!     burst = 20.0
+//!     "#,
+//! )?;
+//! assert_eq!(scenario.name, "bucket-10");
+//! # Ok::<(), comity_simulate::scenario::ScenarioError>(())
+//! ```
+
+mod clients;
+mod host;
+mod model;
+mod network;
+mod span;
+
+use core::num::NonZeroU32;
+use core::time::Duration;
+use std::path::Path;
+
+use serde::Deserialize;
+
+pub use self::clients::{Clients, OWN_POLICIES, Profile};
+pub use self::host::HostEntry;
+pub use self::network::{Network, Uplink};
+
+/// One scenario.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// Its name: that of its file.
+    pub name: String,
+    /// What it is about, in a sentence.
+    #[serde(default)]
+    pub about: String,
+    /// How long it runs, in virtual time.
+    #[serde(deserialize_with = "span::read")]
+    pub time: Duration,
+    /// How many seeds it is run from, counted from 1, where nobody says. 10 where it is left out.
+    #[serde(default = "ten")]
+    pub seeds: NonZeroU32,
+    /// The policies it is run with where nobody names others. All of ours where it is left out.
+    #[serde(default = "own_policies")]
+    pub policies: Vec<String>,
+    /// Whether it is run twice: once to learn, and then anew with what was learned, which is measured. Baselines remember
+    /// nothing. False where it is left out.
+    #[serde(default)]
+    pub remembered: bool,
+    /// How long after the first run ended the second begins. 10 minutes where it is left out.
+    #[serde(default = "ten_minutes", deserialize_with = "span::read")]
+    pub age: Duration,
+    /// Whether the outcome tells of each host or of all of them together. `"each"` where it is left out.
+    #[serde(default)]
+    pub report: Report,
+    /// The hosts.
+    #[serde(rename = "host")]
+    pub hosts: Vec<HostEntry>,
+    /// The network.
+    #[serde(default)]
+    pub network: Network,
+    /// Our own way out.
+    #[serde(default)]
+    pub uplink: Option<Uplink>,
+    /// The clients.
+    #[serde(default)]
+    pub clients: Clients,
+}
+
+/// What an outcome tells of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Report {
+    /// Each host by itself.
+    #[default]
+    Each,
+    /// All hosts as if they were one.
+    Together,
+}
+
+/// A scenario that cannot be run, and why.
+#[derive(Debug, thiserror::Error)]
+pub enum ScenarioError {
+    /// The file cannot be read.
+    #[error("{path}")]
+    Unreadable {
+        /// Its path.
+        path: String,
+        /// Why.
+        #[source]
+        why: std::io::Error,
+    },
+    /// It is no scenario.
+    #[error("{0}")]
+    Malformed(#[from] toml::de::Error),
+    /// A value makes no sense.
+    #[error("`{key}` is {value}: {allowed}")]
+    Value {
+        /// Its key.
+        key: &'static str,
+        /// What it is.
+        value: String,
+        /// What it may be.
+        allowed: &'static str,
+    },
+}
+
+impl Scenario {
+    /// Reads a scenario from a file.
+    ///
+    /// # Errors
+    /// When the file cannot be read, and as [`Scenario::parse`].
+    pub fn read(path: &Path) -> Result<Self, ScenarioError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|why| ScenarioError::Unreadable { path: path.display().to_string(), why })?;
+        Self::parse(&text)
+    }
+
+    /// Reads a scenario from its text.
+    ///
+    /// # Errors
+    /// When the text is no TOML, a key is unknown or missing, or a value makes no sense: the error names it and says what is
+    /// allowed.
+    pub fn parse(text: &str) -> Result<Self, ScenarioError> {
+        let scenario: Self = toml::from_str(text)?;
+        scenario.check()?;
+        Ok(scenario)
+    }
+
+    fn check(&self) -> Result<(), ScenarioError> {
+        let no = |key, value: String, allowed| Err(ScenarioError::Value { key, value, allowed });
+        if self.time.is_zero() {
+            return no("time", "nothing".into(), "it must be more");
+        }
+        if self.hosts.is_empty() {
+            return no("host", "empty".into(), "at least one host is needed");
+        }
+        for (key, share) in [("network.loss", self.network.loss), ("network.resets", self.network.resets)] {
+            if !(0.0..=1.0).contains(&share) {
+                return no(key, share.to_string(), "a share from 0 to 1 is needed");
+            }
+        }
+        if self.clients.urls == Some(0) {
+            return no("clients.urls", "0".into(), "leave it out for URLs without end");
+        }
+        if let Some(uplink) = &self.uplink {
+            for (key, value) in
+                [("uplink.bytes_per_second", uplink.bytes_per_second), ("uplink.answer_bytes", uplink.answer_bytes)]
+            {
+                if !(value.is_finite() && value >= 1.0) {
+                    return no(key, value.to_string(), "at least 1 is needed");
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn ten() -> NonZeroU32 {
+    SEEDS
+}
+
+fn ten_minutes() -> Duration {
+    AGE
+}
+
+fn own_policies() -> Vec<String> {
+    OWN_POLICIES.map(str::to_owned).to_vec()
+}
+
+const SEEDS: NonZeroU32 = NonZeroU32::new(10).unwrap();
+const AGE: Duration = Duration::from_secs(600);

@@ -1,0 +1,403 @@
+//! The world: an event loop in virtual time.
+//!
+//! It steps from event to event. Nothing sleeps, nothing reads a clock, and what is random comes from the seed: the same
+//! scenario, policy and seed give the same outcome to the digit.
+
+mod events;
+mod far_end;
+mod flights;
+mod latencies;
+mod link;
+
+use core::time::Duration;
+
+use comity_core::limits::Limits;
+use comity_core::signal::NoAnswer;
+use comity_core::time::Instant;
+use comity_store::RouteError;
+use rand::SeedableRng;
+use rand_pcg::Pcg64Mcg;
+
+use self::events::{Event, Events};
+use self::far_end::FarEnd;
+use self::flights::{Flight, Flights};
+use self::link::{Fortune, Link, Pipe};
+use crate::clients::{Answer, Beginning, Fate, Kept, Ours, Party, Start};
+use crate::outcome::Outcome;
+use crate::scenario::{OWN_POLICIES, Report, Scenario};
+
+/// What a run is asked to do beside what its scenario says.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RunOptions {
+    /// Whether the first client's pace is sampled over time at every host, and refusals are noted one by one.
+    pub samples: bool,
+    /// Another length than the scenario's.
+    pub time: Option<Duration>,
+}
+
+/// Why a scenario was not run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No policy has this name.
+    #[error("`{name}` is no policy: allowed are {allowed}")]
+    Policy {
+        /// The name.
+        name: String,
+        /// The names there are.
+        allowed: String,
+    },
+    /// A host has a name that none can have.
+    #[error("a host's name")]
+    Host(#[from] RouteError),
+}
+
+/// Runs a scenario with a policy from a seed.
+///
+/// # Errors
+/// When the policy is unknown, or a host's name is no name.
+pub fn run(scenario: &Scenario, policy: &str, seed: u64, options: &RunOptions) -> Result<Outcome, Error> {
+    let limits = scenario.clients.limits(policy);
+    let kept = match &limits {
+        Some(_) if scenario.remembered => {
+            let lesson = RunOptions { samples: false, ..*options };
+            let mut world = World::new(scenario, policy, Run { seed, nth: 0 }, &lesson, &[])?;
+            world.go();
+            world.parties.iter().map(Party::kept).collect()
+        }
+        _ => Vec::new(),
+    };
+    let nth = u64::from(scenario.remembered);
+    let mut world = World::new(scenario, policy, Run { seed, nth }, options, &kept)?;
+    world.go();
+    Ok(world.outcome(policy, seed))
+}
+
+/// Which run of a scenario.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    seed: u64,
+    /// 0 for the first, 1 for the one that remembers it.
+    nth: u64,
+}
+
+impl Run {
+    /// Dice for one thing in this run, independent of all others.
+    fn dice(self, thing: u64) -> Pcg64Mcg {
+        let stream = thing.wrapping_mul(2).wrapping_add(self.nth);
+        Pcg64Mcg::seed_from_u64(self.seed.wrapping_mul(SPREAD).wrapping_add(stream.wrapping_mul(SPREAD_TOO)))
+    }
+}
+
+#[derive(Debug)]
+struct World<'a> {
+    scenario: &'a Scenario,
+    now: Instant,
+    end: Instant,
+    events: Events,
+    flights: Flights,
+    far_end: FarEnd,
+    /// Which host stands behind each name.
+    behind: Vec<u32>,
+    parties: Vec<Party>,
+    /// When each party wants to be asked again.
+    wakes: Vec<Instant>,
+    link: Link,
+    pipe: Option<Pipe>,
+    starts: Vec<Start>,
+    steps: u64,
+    /// URLs of all clients that have not come to an end.
+    open: Option<u64>,
+    ended: Option<Instant>,
+    sampling: Option<Sampling>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sampling {
+    every: Duration,
+    next: Instant,
+}
+
+impl<'a> World<'a> {
+    fn new(
+        scenario: &'a Scenario,
+        policy: &str,
+        run: Run,
+        options: &RunOptions,
+        kept: &[Vec<Kept>],
+    ) -> Result<Self, Error> {
+        let time = options.time.unwrap_or(scenario.time);
+        let end = Instant::ZERO.after(time);
+        let clients = &scenario.clients;
+        let Built { names, behind, hosts, rows } = build(scenario, run);
+        let since = if kept.is_empty() { Duration::ZERO } else { time + scenario.age };
+        let mut parties = Vec::new();
+        let together = if clients.coordinated { clients.count.get() } else { 1 };
+        let limits = clients.limits(policy).ok_or_else(|| no_policy(policy))?;
+        for first in (0..clients.count.get()).step_by(together as usize) {
+            let beginning = Beginning {
+                limits: Limits::clone(&limits),
+                names: &names,
+                clients: first..first + together,
+                urls: clients.urls,
+                workers: clients.in_flight_total.map(|workers| workers.get()),
+                kept: kept.get(parties.len()).map(Vec::as_slice).unwrap_or_default(),
+                since,
+            };
+            parties.push(Party::Ours(Box::new(Ours::new(beginning)?)));
+        }
+        let lists = names.len() as u64 * u64::from(clients.count.get());
+        let every = (time / SAMPLES).max(Duration::from_millis(1));
+        Ok(Self {
+            scenario,
+            now: Instant::ZERO,
+            end,
+            events: Events::default(),
+            flights: Flights::default(),
+            far_end: FarEnd::new(hosts, rows, clients.count.get() as usize, end, options.samples),
+            behind,
+            wakes: vec![Instant::ZERO; parties.len()],
+            parties,
+            link: Link::new(&scenario.network, run.dice(0)),
+            pipe: scenario.uplink.as_ref().map(Pipe::new),
+            starts: Vec::new(),
+            steps: 0,
+            open: clients.urls.map(|urls| urls * lists),
+            ended: None,
+            sampling: options.samples.then_some(Sampling { every, next: Instant::ZERO }),
+        })
+    }
+
+    /// Goes on until time is up, or nothing is left to do.
+    fn go(&mut self) {
+        loop {
+            let event = self.events.next_at();
+            let (party, wake) = self.next_wake();
+            let next = event.min(wake);
+            if next >= self.end {
+                self.passes(self.end);
+                self.now = self.end;
+                return;
+            }
+            self.passes(next);
+            self.now = next;
+            self.steps += 1;
+            if event <= wake {
+                if let Some(event) = self.events.pop() {
+                    self.happens(event);
+                }
+            } else {
+                self.pump(party);
+            }
+            if self.open == Some(0) {
+                self.ended = Some(self.now);
+                return;
+            }
+        }
+    }
+
+    fn next_wake(&self) -> (usize, Instant) {
+        let mut first = (0, Instant::FAR);
+        for (party, wake) in self.wakes.iter().enumerate() {
+            if *wake < first.1 {
+                first = (party, *wake);
+            }
+        }
+        first
+    }
+
+    /// Time passes until an instant: minutes end, samples are taken.
+    fn passes(&mut self, until: Instant) {
+        if until >= self.far_end.next_minute() {
+            self.far_end.passes(until);
+        }
+        while let Some(Sampling { every, next }) = self.sampling
+            && next < until
+        {
+            self.sampling = Some(Sampling { every, next: next.after(every) });
+            for (site, host) in self.behind.iter().enumerate() {
+                let sample = self.parties[0].sample(next, site as u32);
+                self.far_end.row(*host as usize).samples.push(sample);
+            }
+        }
+    }
+
+    fn happens(&mut self, event: Event) {
+        match event {
+            Event::Arrives(flight) => self.arrives(flight),
+            Event::Uplink(flight) => self.enters_uplink(flight),
+            Event::Answered(flight) => self.answered(flight),
+            Event::Read(party) => {
+                self.parties[party as usize].worker_free();
+                self.pump(party as usize);
+            }
+        }
+    }
+
+    /// A party lets start what may.
+    fn pump(&mut self, party: usize) {
+        let mut starts = core::mem::take(&mut self.starts);
+        self.parties[party].pump(self.now, &mut starts);
+        self.wakes[party] = self.parties[party].wake();
+        for start in starts.drain(..) {
+            self.starts(party, start);
+        }
+        self.starts = starts;
+    }
+
+    fn starts(&mut self, party: usize, start: Start) {
+        let fortune = self.link.fortune();
+        let way = self.link.way();
+        let status = match fortune {
+            Fortune::Lost | Fortune::AnswerLost => Err(NoAnswer::TimedOut),
+            Fortune::Reset => Err(NoAnswer::Reset),
+            Fortune::Arrives => Ok(0),
+        };
+        let flight = self.flights.add(Flight { start, at: self.now, party: party as u32, status, fields: Vec::new() });
+        if fortune == Fortune::Lost {
+            self.times_out(flight, self.now);
+        } else if way.is_zero() {
+            self.arrives(flight);
+        } else {
+            self.events.push(self.now.after(way), Event::Arrives(flight));
+        }
+    }
+
+    fn arrives(&mut self, number: u32) {
+        let Some(flight) = self.flights.get_mut(number) else { return };
+        let host = self.behind[flight.start.site as usize] as usize;
+        let reply = self.far_end.arrives(self.now, host, flight.start.client);
+        let started = flight.at;
+        match flight.status {
+            Err(NoAnswer::TimedOut) => return self.times_out(number, started),
+            Err(_) => {}
+            Ok(_) => {
+                flight.status = reply.status.ok_or(NoAnswer::Reset);
+                flight.fields = reply.fields;
+            }
+        }
+        let at = self.now.after(reply.after).after(self.link.way());
+        if at > started.after(self.scenario.clients.attempt_timeout) {
+            self.times_out(number, started);
+        } else if self.pipe.is_some() {
+            self.events.push(at, Event::Uplink(number));
+        } else {
+            self.events.push(at, Event::Answered(number));
+        }
+    }
+
+    /// Nobody hears of a request again until its client has waited long enough.
+    fn times_out(&mut self, number: u32, started: Instant) {
+        if let Some(flight) = self.flights.get_mut(number) {
+            flight.status = Err(NoAnswer::TimedOut);
+        }
+        self.events.push(started.after(self.scenario.clients.attempt_timeout), Event::Answered(number));
+    }
+
+    fn enters_uplink(&mut self, number: u32) {
+        let (Some(pipe), Some(flight)) = (&mut self.pipe, self.flights.get_mut(number)) else { return };
+        let (started, party) = (flight.at, flight.party);
+        match pipe.enters(self.now) {
+            Some((first, last)) if first <= started.after(self.scenario.clients.attempt_timeout) => {
+                self.events.push(first, Event::Answered(number));
+                self.events.push(last, Event::Read(party));
+            }
+            _ => self.times_out(number, started),
+        }
+    }
+
+    fn answered(&mut self, number: u32) {
+        let Some(flight) = self.flights.remove(number) else { return };
+        let party = flight.party as usize;
+        let host = self.behind[flight.start.site as usize] as usize;
+        let answer = Answer { started: flight.at, status: flight.status, fields: &flight.fields };
+        let fate = self.parties[party].answered(self.now, &flight.start, &answer);
+        if flight.status.is_ok_and(|status| status < 400) {
+            self.far_end.seen(host, self.now.since(flight.at));
+        }
+        match fate {
+            Fate::Got => self.far_end.row(host).got += 1,
+            Fate::GivenUp => self.far_end.row(host).given_up += 1,
+            Fate::Again => {}
+        }
+        if let (Some(open), Fate::Got | Fate::GivenUp) = (&mut self.open, fate) {
+            *open -= 1;
+        }
+        // Where answers go through an uplink, a worker reads them to their end.
+        if self.pipe.is_none() || flight.status == Err(NoAnswer::TimedOut) {
+            self.parties[party].worker_free();
+        }
+        self.pump(party);
+    }
+
+    fn outcome(self, policy: &str, seed: u64) -> Outcome {
+        let seconds = |at: Instant| at.since(Instant::ZERO).as_secs_f64();
+        let parties = &self.parties;
+        let behind = &self.behind;
+        let hosts = self.far_end.outcome(self.now).into_iter().map(|(host, mut outcome)| {
+            let site = behind.iter().position(|behind| *behind as usize == host).unwrap_or(0);
+            (outcome.learned, outcome.bimodal) = parties[0].learned(site as u32);
+            outcome
+        });
+        Outcome {
+            scenario: self.scenario.name.clone(),
+            policy: policy.to_owned(),
+            seed,
+            seconds: seconds(self.now),
+            events: self.steps,
+            ended: self.ended.map(seconds),
+            hosts: hosts.collect(),
+            uplink: self.pipe.map(|pipe| pipe.outcome(self.now)),
+        }
+    }
+}
+
+/// The hosts of a scenario.
+struct Built {
+    /// All names.
+    names: Vec<String>,
+    /// Which host stands behind each.
+    behind: Vec<u32>,
+    /// Each host, with its dice and its row.
+    hosts: Vec<(Box<dyn crate::hosts::Host>, Pcg64Mcg, usize)>,
+    /// The rows' names.
+    rows: Vec<String>,
+}
+
+fn build(scenario: &Scenario, run: Run) -> Built {
+    let mut built = Built { names: Vec::new(), behind: Vec::new(), hosts: Vec::new(), rows: Vec::new() };
+    for entry in &scenario.hosts {
+        for (n, name) in entry.names().enumerate() {
+            if n == 0 || !entry.behind_one {
+                let row = match scenario.report {
+                    Report::Together if !built.rows.is_empty() => 0,
+                    Report::Together => {
+                        built.rows.push(ALL_HOSTS.to_owned());
+                        0
+                    }
+                    Report::Each => {
+                        built.rows.push(if entry.behind_one { entry.name.clone() } else { name.clone() });
+                        built.rows.len() - 1
+                    }
+                };
+                built.hosts.push((entry.model.build(), run.dice(1 + built.hosts.len() as u64), row));
+            }
+            built.names.push(name);
+            built.behind.push(built.hosts.len() as u32 - 1);
+        }
+    }
+    built
+}
+
+fn no_policy(name: &str) -> Error {
+    let allowed = format!("{}, `interval 100ms`", OWN_POLICIES.join(", "));
+    Error::Policy { name: name.to_owned(), allowed }
+}
+
+/// What all hosts together are called in an outcome.
+const ALL_HOSTS: &str = "all hosts";
+/// Samples of a run.
+const SAMPLES: u32 = 600;
+/// Odd numbers without a pattern (from the golden ratio and from the square root of 3), so that neighbouring seeds and
+/// things have dice that have nothing in common.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+const SPREAD_TOO: u64 = 0xbb67_ae85_84ca_a73b;
