@@ -5,9 +5,9 @@ use plotters::style::text_anchor::HPos;
 
 use super::axis::Axis;
 use super::labels::{Place, places};
-use super::look::{Area, Drawn, FAINT, INK, MARGIN, MUTED, OWN, PAPER, SMALL, TEXT, TITLE, WRONG};
+use super::look::{Area, Drawn, FAINT, INK, MARGIN, MUTED, OWN, PAPER, SMALL, TEXT, TITLE, TRUTH, WRONG};
 use super::look::{shortened, text, width};
-use crate::report::{Arm, Figure, OURS, Standing, World};
+use crate::report::{Arm, Figure, OURS, Standing, World, is_told};
 
 /// How wide a plane is, in pixels.
 pub(super) const WIDTH: u32 = 500;
@@ -68,6 +68,9 @@ pub(super) fn draw(area: &Area<'_>, world: &World) -> Drawn {
         let (size, colour) = if point.kind == Kind::Ours { (7, OWN) } else { (5, point.colour()) };
         plot.draw(&Circle::new(at, size + 1, PAPER.filled()))?;
         plot.draw(&Circle::new(at, size, colour.filled()))?;
+        if point.kind == Kind::Told {
+            plot.draw(&Circle::new(at, size - 2, PAPER.filled()))?;
+        }
     }
     for ((point, &(x, _)), place) in points.iter().zip(&at).zip(&places) {
         let middle = i32::midpoint(place.top, place.bottom);
@@ -115,6 +118,7 @@ struct Point {
 enum Kind {
     Ours,
     Better,
+    Told,
     Other,
 }
 
@@ -123,6 +127,7 @@ impl Point {
         match self.kind {
             Kind::Ours => OWN,
             Kind::Better => WRONG,
+            Kind::Told => TRUTH,
             Kind::Other => MUTED,
         }
     }
@@ -136,6 +141,7 @@ fn points(world: &World) -> Vec<Point> {
     };
     let kind = |arm: &Arm| match arm.policy == OURS {
         true => Kind::Ours,
+        false if is_told(&arm.policy) => Kind::Told,
         false if better(arm) => Kind::Better,
         false => Kind::Other,
     };

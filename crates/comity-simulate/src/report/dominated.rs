@@ -9,6 +9,12 @@ use super::{Arm, Figure, World};
 /// The policy of ours that the others are held against.
 pub const OURS: &str = "adaptive";
 
+/// Whether a policy was told the pace beforehand, so that it is a bound and no rival: `told`, which knows what the host serves,
+/// and all that were given an interval in their names, such as `curl 100ms`.
+pub fn is_told(policy: &str) -> bool {
+    policy == "told" || policy.contains(' ')
+}
+
 /// Where all other policies of a world stand beside one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Plane {
@@ -49,6 +55,8 @@ pub enum Standing {
     Equal,
     /// Ours is at least as good in both, and better in one.
     Worse,
+    /// It was told the pace beforehand: a bound, wherever it stands.
+    Told,
 }
 
 /// Where the other policies of a world stand beside `ours`; `None` where that was not run, or nothing else was.
@@ -65,10 +73,10 @@ pub fn dominated(world: &World, ours: &str) -> Option<Plane> {
         .filter(|arm| arm.policy != ours)
         .filter_map(|arm| place(arm).map(|place| (arm.policy.clone(), place)))
         .map(|(policy, theirs)| Rival {
+            standing: if is_told(&policy) { Standing::Told } else { Standing::of(theirs, (capacity, refused)) },
             policy,
             capacity: theirs.0,
             refused: theirs.1,
-            standing: Standing::of(theirs, (capacity, refused)),
         })
         .collect();
     (!rivals.is_empty()).then(|| Plane { ours: ours.to_owned(), capacity, refused, rivals })
@@ -117,6 +125,7 @@ impl fmt::Display for Plane {
             (Standing::MoreCapacity, "more capacity"),
             (Standing::FewerRefusals, "fewer refusals"),
             (Standing::Equal, "the same in both"),
+            (Standing::Told, "told the pace beforehand"),
         ] {
             let rivals: Vec<String> = self.standing(standing).map(Rival::to_string).collect();
             if !rivals.is_empty() {
@@ -197,6 +206,14 @@ mod tests {
             told.contains("as good in both and better in one: oracle (100.0 %") && !told.contains("no other"),
             "{told}"
         );
+    }
+
+    #[test]
+    fn who_was_told_the_answer_is_no_rival() {
+        let plane = world(&[("curl 100ms", 1.0, 0), ("told", 1.0, 0)]).plane.unwrap();
+        assert!(!plane.is_dominated());
+        assert!(plane.to_string().contains("told the pace beforehand: curl 100ms (100.0 %"), "{plane}");
+        assert!(!is_told("curl") && !is_told(OURS));
     }
 
     #[test]

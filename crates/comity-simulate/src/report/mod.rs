@@ -26,7 +26,7 @@ mod figure;
 
 use serde::{Serialize, Serializer};
 
-pub use dominated::{OURS, Plane, Rival, Standing, dominated};
+pub use dominated::{OURS, Plane, Rival, Standing, dominated, is_told};
 pub use figure::{Figure, Spread};
 
 use crate::outcome::Outcome;
