@@ -1,5 +1,6 @@
 //! Who asks: our own policies in the real core, and baselines.
 
+mod others;
 mod ours;
 mod work;
 
@@ -7,6 +8,7 @@ use comity_core::limits::all::Grant;
 use comity_core::signal::NoAnswer;
 use comity_core::time::Instant;
 
+pub(crate) use self::others::Others;
 pub(crate) use self::ours::{Beginning, Kept, Ours};
 use crate::outcome::Sample;
 
@@ -15,13 +17,15 @@ use crate::outcome::Sample;
 pub(crate) enum Party {
     /// Our own.
     Ours(Box<Ours>),
+    /// A baseline's.
+    Others(Box<Others>),
 }
 
 /// A request starts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Start {
     /// The host's name, by its number.
-    pub(crate) site: u32,
+    pub(crate) host: u32,
     /// The client, by its number.
     pub(crate) client: u32,
     /// How often this request was tried before.
@@ -59,6 +63,7 @@ impl Party {
     pub(crate) fn pump(&mut self, now: Instant, starts: &mut Vec<Start>) {
         match self {
             Self::Ours(ours) => ours.pump(now, starts),
+            Self::Others(others) => others.pump(now, starts),
         }
     }
 
@@ -66,6 +71,7 @@ impl Party {
     pub(crate) fn wake(&self) -> Instant {
         match self {
             Self::Ours(ours) => ours.wake(),
+            Self::Others(others) => others.wake(),
         }
     }
 
@@ -73,6 +79,7 @@ impl Party {
     pub(crate) fn answered(&mut self, now: Instant, start: &Start, answer: &Answer<'_>) -> Fate {
         match self {
             Self::Ours(ours) => ours.answered(now, start, answer),
+            Self::Others(others) => others.answered(now, start, answer),
         }
     }
 
@@ -80,20 +87,23 @@ impl Party {
     pub(crate) fn worker_free(&mut self) {
         match self {
             Self::Ours(ours) => ours.worker_free(),
+            Self::Others(others) => others.worker_free(),
         }
     }
 
     /// The state of its pace at a host.
-    pub(crate) fn sample(&self, now: Instant, site: u32) -> Sample {
+    pub(crate) fn sample(&self, now: Instant, host: u32) -> Sample {
         match self {
-            Self::Ours(ours) => ours.sample(now, site),
+            Self::Ours(ours) => ours.sample(now, host),
+            Self::Others(others) => others.sample(now, host),
         }
     }
 
     /// What it says that it learned of a host, in words, and whether it takes it to answer in two ways.
-    pub(crate) fn learned(&self, site: u32) -> (String, bool) {
+    pub(crate) fn learned(&self, host: u32) -> (String, bool) {
         match self {
-            Self::Ours(ours) => ours.learned(site),
+            Self::Ours(ours) => ours.learned(host),
+            Self::Others(_) => (String::new(), false),
         }
     }
 
@@ -101,6 +111,7 @@ impl Party {
     pub(crate) fn kept(&self) -> Vec<Kept> {
         match self {
             Self::Ours(ours) => ours.kept(),
+            Self::Others(_) => Vec::new(),
         }
     }
 }

@@ -10,12 +10,13 @@ use comity_core::policy::Learned;
 use comity_core::schedule::{Attempted, Replay, Schedule, Ticket, Verdict, Waiting, verdict};
 use comity_core::scope::{Rules, Target};
 use comity_core::signal::{Reading, Signal, read_when};
-use comity_core::time::{Instant, Wall};
+use comity_core::time::Instant;
 use comity_store::{Memory, MemorySettings, RouteError, Store};
 use hashbrown::HashMap;
 
 use super::work::Work;
 use super::{Answer, Fate, Start};
+use crate::hosts::wall;
 use crate::outcome::Sample;
 
 /// What a store keeps of a host between two runs, in its own bytes.
@@ -28,7 +29,7 @@ pub(crate) struct Ours {
     schedule: Schedule,
     /// What the store's clock shows when the world begins.
     origin: Duration,
-    sites: Vec<Route>,
+    routes: Vec<Route>,
     clients: Range<u32>,
     pending: HashMap<Ticket, Pending>,
     work: Work,
@@ -39,7 +40,7 @@ pub(crate) struct Ours {
 /// A request that waits.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
-    site: u32,
+    host: u32,
     client: u32,
     tried: u32,
     place: u64,
@@ -72,30 +73,30 @@ impl Ours {
     pub(crate) fn new(beginning: Beginning<'_>) -> Result<Self, RouteError> {
         let Beginning { limits, names, clients, urls, workers, kept, since } = beginning;
         let mut memory = Memory::new(Arc::new(Rules::builder(limits).build()), MemorySettings::default());
-        let mut sites = Vec::with_capacity(names.len());
+        let mut routes = Vec::with_capacity(names.len());
         for name in names {
-            sites.push(memory.route(Instant::ZERO, &Target::of_key(name), None)?);
+            routes.push(memory.route(Instant::ZERO, &Target::of_key(name), None)?);
         }
-        for (route, kept) in sites.iter().zip(kept) {
+        for (route, kept) in routes.iter().zip(kept) {
             if let Some(state) = kept.as_ref().and_then(|bytes| Snapshot::from_bytes(bytes).ok()) {
-                memory.cell_mut(host(route)).restore(&rested(state));
+                memory.cell_mut(scope_of(route)).restore(&rested(state));
             }
         }
         let mut ours = Self {
             memory,
             schedule: Schedule::default(),
             origin: ORIGIN + since,
-            work: Work::new(urls, sites.len() * clients.len()),
-            sites,
+            work: Work::new(urls, routes.len() * clients.len()),
+            routes,
             workers_free: workers.map_or(u64::MAX, |workers| u64::from(workers) * clients.len() as u64),
             clients,
             pending: HashMap::new(),
             next_place: 0,
         };
         for _ in 0..WAITING {
-            for site in 0..ours.sites.len() as u32 {
+            for host in 0..ours.routes.len() as u32 {
                 for client in ours.clients.clone() {
-                    ours.ask(Instant::ZERO, site, client);
+                    ours.ask(Instant::ZERO, host, client);
                 }
             }
         }
@@ -114,12 +115,12 @@ impl Ours {
                 Err(wait) => self.schedule.must_wait(&attempt, wait),
                 Ok(grant) => {
                     self.schedule.started(&attempt);
-                    let Some(Pending { site, client, tried, place }) = self.pending.remove(&attempt.ticket) else {
+                    let Some(Pending { host, client, tried, place }) = self.pending.remove(&attempt.ticket) else {
                         continue;
                     };
                     self.workers_free -= 1;
-                    starts.push(Start { site, client, tried, place, grant: Some(grant) });
-                    self.ask(now, site, client);
+                    starts.push(Start { host, client, tried, place, grant: Some(grant) });
+                    self.ask(now, host, client);
                 }
             }
         }
@@ -137,21 +138,21 @@ impl Ours {
     pub(crate) fn answered(&mut self, now: Instant, start: &Start, answer: &Answer<'_>) -> Fate {
         let Some(grant) = &start.grant else { return Fate::GivenUp };
         let at = now.after(self.origin);
-        let route = self.sites[start.site as usize].clone();
+        let route = self.routes[start.host as usize].clone();
         let members = route.members();
-        let signal = self.signal(now, host(&route), answer);
+        let signal = self.signal(now, scope_of(&route), answer);
         let latency = answer.status.is_ok().then(|| now.since(answer.started));
         let effects = self.memory.learn(at, members, grant, &signal, latency);
         self.schedule.effects(members, effects);
-        let limits = self.memory.cell(host(&route)).limits();
+        let limits = self.memory.cell(scope_of(&route)).limits();
         let attempted = Attempted { attempts: start.tried + 1 };
         let verdict = verdict(limits, &signal, Replay::default(), attempted);
         let effects = self.memory.release(at, members, grant);
         self.schedule.effects(members, effects);
         match verdict {
             Verdict::Retry { after } => {
-                let Start { site, client, place, .. } = *start;
-                self.enqueue(at, Pending { site, client, tried: start.tried + 1, place }, after);
+                let Start { host, client, place, .. } = *start;
+                self.enqueue(at, Pending { host, client, tried: start.tried + 1, place }, after);
                 Fate::Again
             }
             Verdict::Done if answer.status.is_ok_and(|status| status < 400) => Fate::Got,
@@ -164,8 +165,8 @@ impl Ours {
     }
 
     /// The state of the pace at a host.
-    pub(crate) fn sample(&self, now: Instant, site: u32) -> Sample {
-        let cell = self.memory.cell(host(&self.sites[site as usize]));
+    pub(crate) fn sample(&self, now: Instant, host: u32) -> Sample {
+        let cell = self.memory.cell(scope_of(&self.routes[host as usize]));
         let most = [cell.limits().in_flight.map(|most| most.get()), cell.learned().in_flight()];
         Sample {
             at: seconds(now),
@@ -176,8 +177,8 @@ impl Ours {
     }
 
     /// What was learned of a host, in words, and whether it answers in two ways.
-    pub(crate) fn learned(&self, site: u32) -> (String, bool) {
-        let cell = self.memory.cell(host(&self.sites[site as usize]));
+    pub(crate) fn learned(&self, host: u32) -> (String, bool) {
+        let cell = self.memory.cell(scope_of(&self.routes[host as usize]));
         let mut words = format!("interval {:?}", cell.interval());
         if let Some(most) = cell.learned().in_flight() {
             words.push_str(&format!(", {most} in flight"));
@@ -189,25 +190,25 @@ impl Ours {
     /// What the store keeps of every host that was asked.
     pub(crate) fn kept(&self) -> Vec<Kept> {
         let keep = |route: &Route| {
-            let cell = self.memory.cell(host(route));
+            let cell = self.memory.cell(scope_of(route));
             (cell.last_start() != Instant::ZERO).then(|| Box::new(cell.snapshot().to_bytes()))
         };
-        self.sites.iter().map(keep).collect()
+        self.routes.iter().map(keep).collect()
     }
 
     /// Another URL of a host comes to wait, where one is left.
-    fn ask(&mut self, now: Instant, site: u32, client: u32) {
-        let list = site as usize * self.clients.len() + (client - self.clients.start) as usize;
+    fn ask(&mut self, now: Instant, host: u32, client: u32) {
+        let list = host as usize * self.clients.len() + (client - self.clients.start) as usize;
         if self.work.take(list) {
             self.next_place += 1;
             let place = self.next_place;
-            self.enqueue(now.after(self.origin), Pending { site, client, tried: 0, place }, None);
+            self.enqueue(now.after(self.origin), Pending { host, client, tried: 0, place }, None);
         }
     }
 
     fn enqueue(&mut self, at: Instant, pending: Pending, after: Option<Duration>) {
         let waiting = Waiting {
-            route: self.sites[pending.site as usize].clone(),
+            route: self.routes[pending.host as usize].clone(),
             cost: 1,
             place: pending.place,
             not_before: after.map(|span| at.after(span)),
@@ -240,7 +241,7 @@ fn rested(state: Snapshot) -> Snapshot {
     }
 }
 
-fn host(route: &Route) -> ScopeId {
+fn scope_of(route: &Route) -> ScopeId {
     route.members()[0].scope
 }
 
@@ -248,13 +249,6 @@ fn seconds(at: Instant) -> f64 {
     at.since(Instant::ZERO).as_secs_f64()
 }
 
-/// What the clock on the wall shows in the world.
-fn wall(now: Instant) -> Wall {
-    Wall::from_micros(WALL_ZERO.as_micros().saturating_add_unsigned(now.as_nanos() / 1000))
-}
-
-/// What the wall clock shows when the world begins.
-const WALL_ZERO: Wall = Wall::from_secs(1_800_000_000);
 /// No store's clock shows zero: to the core that is "never".
 const ORIGIN: Duration = Duration::from_secs(86_400);
 /// Requests each client has waiting at each host. One waits while another starts, so that a queue never runs dry; more

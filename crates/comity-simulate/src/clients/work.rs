@@ -15,6 +15,19 @@ impl Work {
         urls.map_or(Self::Endless, |urls| Self::Left(vec![urls; lists]))
     }
 
+    /// Whether it has no end.
+    pub(crate) fn is_endless(&self) -> bool {
+        matches!(self, Self::Endless)
+    }
+
+    /// Whether one is left.
+    pub(crate) fn has(&self, list: usize) -> bool {
+        match self {
+            Self::Endless => true,
+            Self::Left(left) => left.get(list).is_some_and(|left| *left > 0),
+        }
+    }
+
     /// Takes one, where one is left.
     pub(crate) fn take(&mut self, list: usize) -> bool {
         match self {

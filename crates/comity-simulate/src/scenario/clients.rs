@@ -3,11 +3,12 @@
 use core::num::NonZeroU32;
 use core::time::Duration;
 
-use comity_core::limits::Limits;
+use comity_core::limits::{Limits, read_span};
 use comity_core::policy::{AdaptiveSettings, AimdSettings, Policy};
 use serde::Deserialize;
 
 use super::span;
+use crate::baselines::Settings;
 
 /// The clients: `[clients]`.
 #[derive(Clone, Debug, Deserialize)]
@@ -85,7 +86,7 @@ impl Clients {
             "pressure" => Policy::pressure(),
             "refusal" => Policy::Refusal { floor },
             other => {
-                interval = comity_core::limits::read_span(other.strip_prefix("interval ")?)?;
+                interval = read_span(other.strip_prefix("interval ")?)?;
                 Policy::Fixed
             }
         };
@@ -97,6 +98,20 @@ impl Clients {
             retries: self.retries,
             ..Limits::none()
         })
+    }
+
+    /// The name and the settings of a baseline: `curl 100ms` is `curl` told an interval of 100 ms.
+    pub(crate) fn baseline<'a>(&self, policy: &'a str) -> (&'a str, Settings) {
+        let mut settings = Settings::default();
+        if let Some(in_flight) = self.in_flight {
+            settings.in_flight = in_flight.get();
+        } else if self.profile == Profile::Crawl {
+            settings.in_flight = 1;
+        }
+        match policy.split_once(' ').map(|(name, interval)| (name, read_span(interval))) {
+            Some((name, Some(interval))) => (name, Settings { interval, ..settings }),
+            _ => (policy, settings),
+        }
     }
 }
 

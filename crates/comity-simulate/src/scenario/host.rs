@@ -5,60 +5,57 @@ use core::num::NonZeroU32;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
-use super::model::Model;
+use crate::hosts::Model;
 
-/// One host, or many alike: `[[host]]`. Beside these keys stand those of its [`Model`].
+/// One host, or many alike: `[[host]]`. Beside the keys here stand those of its [`Model`].
 #[derive(Clone, Debug)]
 pub struct HostEntry {
-    /// Its name: `shop.example`. Of many, `{}` in it is the number of each, from 1 on.
+    /// `name`: `"shop.example"`. Of many, `{}` in it is the number of each, from 1 on.
     pub name: String,
-    /// How many there are. 1 where it is left out.
-    pub count: NonZeroU32,
-    /// Whether all of them are one host behind several names, with one limit. False where it is left out.
-    pub behind_one: bool,
-    /// What it does.
+    /// `hosts`: how many there are. 1 where it is left out.
+    pub hosts: NonZeroU32,
+    /// What each of them does.
     pub model: Model,
-}
-
-/// The keys of an entry that are not its model's.
-#[derive(Deserialize)]
-#[serde(default)]
-struct Own {
-    name: String,
-    count: NonZeroU32,
-    behind_one: bool,
-}
-
-impl Default for Own {
-    fn default() -> Self {
-        Self { name: String::new(), count: NonZeroU32::MIN, behind_one: false }
-    }
+    /// What all but the first do where they are behind one limit: the first describes it.
+    others: Option<Model>,
 }
 
 impl HostEntry {
     /// The names of all of them.
     pub fn names(&self) -> impl Iterator<Item = String> + '_ {
-        (1..=self.count.get()).map(|n| self.name.replace("{}", &n.to_string()))
+        (1..=self.hosts.get()).map(|n| self.name.replace("{}", &n.to_string()))
+    }
+
+    /// What the `nth` of them does, counted from 0.
+    pub(crate) fn model(&self, nth: usize) -> &Model {
+        self.others.as_ref().filter(|_| nth > 0).unwrap_or(&self.model)
     }
 }
 
 impl<'de> Deserialize<'de> for HostEntry {
     /// Sorts an entry's keys into its own and its model's: a model refuses keys that it does not know.
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let mut model = toml::Table::deserialize(from)?;
-        let own: toml::Table =
-            OWN_KEYS.iter().filter_map(|key| Some(((*key).to_owned(), model.remove(*key)?))).collect();
-        let own = Own::deserialize(own).map_err(D::Error::custom)?;
-        let named = |why: &dyn core::fmt::Display| D::Error::custom(format!("host `{}`: {why}", own.name));
-        if own.name.is_empty() {
-            return Err(D::Error::missing_field("name"));
+        let mut table = toml::Table::deserialize(from)?;
+        let name = match table.remove("name") {
+            Some(toml::Value::String(name)) if !name.is_empty() => name,
+            Some(other) => return Err(D::Error::custom(format!("`name` is {other}: a host's name is needed"))),
+            None => return Err(D::Error::missing_field("name")),
+        };
+        let wrong = |why: String| D::Error::custom(format!("host `{name}`: {why}"));
+        let hosts = match table.remove("hosts") {
+            None => NonZeroU32::MIN,
+            Some(value) => value
+                .as_integer()
+                .and_then(|hosts| u32::try_from(hosts).ok())
+                .and_then(NonZeroU32::new)
+                .ok_or_else(|| wrong(format!("`hosts` is {value}: a whole number from 1 on is needed")))?,
+        };
+        if hosts.get() > 1 && !name.contains("{}") {
+            return Err(wrong("of more than one, `name` needs a `{}` for the number of each".to_owned()));
         }
-        if own.count.get() > 1 && !own.name.contains("{}") {
-            return Err(named(&"`name` needs a `{}` for the number of each where `count` is more than 1"));
-        }
-        let model = Model::deserialize(model).map_err(|error| named(&error.message()))?;
-        Ok(Self { name: own.name, count: own.count, behind_one: own.behind_one, model })
+        let behind = table.get("behind").map(|behind| toml::Table::from_iter([("behind".to_owned(), behind.clone())]));
+        let model = |table| Model::from_table(table).map_err(|why| wrong(why.to_string()));
+        let others = behind.map(&model).transpose()?;
+        Ok(Self { model: model(table)?, others, hosts, name })
     }
 }
-
-const OWN_KEYS: [&str; 3] = ["name", "count", "behind_one"];

@@ -11,9 +11,9 @@
 //!
 //!     [[host]]
 //!     name = "api.example"
-//!     model = "token-bucket"
-//!     rate = 10.0
-//!     burst = 20.0
+//!     kind = "bucket"
+//!     rate = "10/s"
+//!     burst = 20
 //!     "#,
 //! )?;
 //! assert_eq!(scenario.name, "bucket-10");
@@ -22,7 +22,6 @@
 
 mod clients;
 mod host;
-mod model;
 mod network;
 mod span;
 
@@ -35,6 +34,7 @@ use serde::Deserialize;
 pub use self::clients::{Clients, OWN_POLICIES, Profile};
 pub use self::host::HostEntry;
 pub use self::network::{Network, Uplink};
+use crate::hosts::{Groups, ModelError};
 
 /// One scenario.
 #[derive(Clone, Debug, Deserialize)]
@@ -104,6 +104,14 @@ pub enum ScenarioError {
     /// It is no scenario.
     #[error("{0}")]
     Malformed(#[from] toml::de::Error),
+    /// A host's model makes no sense.
+    #[error("host `{name}`: {why}")]
+    Host {
+        /// The host's name.
+        name: String,
+        /// Why.
+        why: ModelError,
+    },
     /// A value makes no sense.
     #[error("`{key}` is {value}: {allowed}")]
     Value {
@@ -145,6 +153,10 @@ impl Scenario {
         }
         if self.hosts.is_empty() {
             return no("host", "empty".into(), "at least one host is needed");
+        }
+        let mut groups = Groups::default();
+        for entry in &self.hosts {
+            entry.model.build(0, &mut groups).map_err(|why| ScenarioError::Host { name: entry.name.clone(), why })?;
         }
         for (key, share) in [("network.loss", self.network.loss), ("network.resets", self.network.resets)] {
             if !(0.0..=1.0).contains(&share) {

@@ -58,6 +58,11 @@ impl FarEnd {
         far_end
     }
 
+    /// How many hosts there are.
+    pub(super) fn len(&self) -> usize {
+        self.hosts.len()
+    }
+
     /// When the present minute ends.
     pub(super) fn next_minute(&self) -> Instant {
         self.minute.after(MINUTE)

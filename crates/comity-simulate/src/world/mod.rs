@@ -9,22 +9,25 @@ mod flights;
 mod latencies;
 mod link;
 
+use core::num::NonZeroU32;
 use core::time::Duration;
 
 use comity_core::limits::Limits;
 use comity_core::signal::NoAnswer;
 use comity_core::time::Instant;
 use comity_store::RouteError;
-use rand::SeedableRng;
+use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use self::events::{Event, Events};
 use self::far_end::FarEnd;
 use self::flights::{Flight, Flights};
 use self::link::{Fortune, Link, Pipe};
-use crate::clients::{Answer, Beginning, Fate, Kept, Ours, Party, Start};
+use crate::baselines;
+use crate::clients::{Answer, Beginning, Fate, Kept, Others, Ours, Party, Start};
+use crate::hosts::{Groups, Host};
 use crate::outcome::Outcome;
-use crate::scenario::{OWN_POLICIES, Report, Scenario};
+use crate::scenario::{OWN_POLICIES, Report, Scenario, ScenarioError};
 
 /// What a run is asked to do beside what its scenario says.
 #[derive(Clone, Copy, Debug, Default)]
@@ -49,6 +52,9 @@ pub enum Error {
     /// A host has a name that none can have.
     #[error("a host's name")]
     Host(#[from] RouteError),
+    /// A host's model makes no sense.
+    #[error(transparent)]
+    Model(ScenarioError),
 }
 
 /// Runs a scenario with a policy from a seed.
@@ -96,8 +102,6 @@ struct World<'a> {
     events: Events,
     flights: Flights,
     far_end: FarEnd,
-    /// Which host stands behind each name.
-    behind: Vec<u32>,
     parties: Vec<Party>,
     /// When each party wants to be asked again.
     wakes: Vec<Instant>,
@@ -128,23 +132,9 @@ impl<'a> World<'a> {
         let time = options.time.unwrap_or(scenario.time);
         let end = Instant::ZERO.after(time);
         let clients = &scenario.clients;
-        let Built { names, behind, hosts, rows } = build(scenario, run);
-        let since = if kept.is_empty() { Duration::ZERO } else { time + scenario.age };
-        let mut parties = Vec::new();
-        let together = if clients.coordinated { clients.count.get() } else { 1 };
-        let limits = clients.limits(policy).ok_or_else(|| no_policy(policy))?;
-        for first in (0..clients.count.get()).step_by(together as usize) {
-            let beginning = Beginning {
-                limits: Limits::clone(&limits),
-                names: &names,
-                clients: first..first + together,
-                urls: clients.urls,
-                workers: clients.in_flight_total.map(|workers| workers.get()),
-                kept: kept.get(parties.len()).map(Vec::as_slice).unwrap_or_default(),
-                since,
-            };
-            parties.push(Party::Ours(Box::new(Ours::new(beginning)?)));
-        }
+        let built = build(scenario, run)?;
+        let parties = parties(scenario, policy, run, kept, &built, time)?;
+        let Built { names, hosts, rows } = built;
         let lists = names.len() as u64 * u64::from(clients.count.get());
         let every = (time / SAMPLES).max(Duration::from_millis(1));
         Ok(Self {
@@ -154,10 +144,9 @@ impl<'a> World<'a> {
             events: Events::default(),
             flights: Flights::default(),
             far_end: FarEnd::new(hosts, rows, clients.count.get() as usize, end, options.samples),
-            behind,
             wakes: vec![Instant::ZERO; parties.len()],
             parties,
-            link: Link::new(&scenario.network, run.dice(0)),
+            link: Link::new(&scenario.network, run.dice(NETWORK)),
             pipe: scenario.uplink.as_ref().map(Pipe::new),
             starts: Vec::new(),
             steps: 0,
@@ -214,9 +203,9 @@ impl<'a> World<'a> {
             && next < until
         {
             self.sampling = Some(Sampling { every, next: next.after(every) });
-            for (site, host) in self.behind.iter().enumerate() {
-                let sample = self.parties[0].sample(next, site as u32);
-                self.far_end.row(*host as usize).samples.push(sample);
+            for host in 0..self.far_end.len() {
+                let sample = self.parties[0].sample(next, host as u32);
+                self.far_end.row(host).samples.push(sample);
             }
         }
     }
@@ -264,7 +253,7 @@ impl<'a> World<'a> {
 
     fn arrives(&mut self, number: u32) {
         let Some(flight) = self.flights.get_mut(number) else { return };
-        let host = self.behind[flight.start.site as usize] as usize;
+        let host = flight.start.host as usize;
         let reply = self.far_end.arrives(self.now, host, flight.start.client);
         let started = flight.at;
         match flight.status {
@@ -308,7 +297,7 @@ impl<'a> World<'a> {
     fn answered(&mut self, number: u32) {
         let Some(flight) = self.flights.remove(number) else { return };
         let party = flight.party as usize;
-        let host = self.behind[flight.start.site as usize] as usize;
+        let host = flight.start.host as usize;
         let answer = Answer { started: flight.at, status: flight.status, fields: &flight.fields };
         let fate = self.parties[party].answered(self.now, &flight.start, &answer);
         if flight.status.is_ok_and(|status| status < 400) {
@@ -332,10 +321,8 @@ impl<'a> World<'a> {
     fn outcome(self, policy: &str, seed: u64) -> Outcome {
         let seconds = |at: Instant| at.since(Instant::ZERO).as_secs_f64();
         let parties = &self.parties;
-        let behind = &self.behind;
         let hosts = self.far_end.outcome(self.now).into_iter().map(|(host, mut outcome)| {
-            let site = behind.iter().position(|behind| *behind as usize == host).unwrap_or(0);
-            (outcome.learned, outcome.bimodal) = parties[0].learned(site as u32);
+            (outcome.learned, outcome.bimodal) = parties[0].learned(host as u32);
             outcome
         });
         Outcome {
@@ -353,46 +340,95 @@ impl<'a> World<'a> {
 
 /// The hosts of a scenario.
 struct Built {
-    /// All names.
     names: Vec<String>,
-    /// Which host stands behind each.
-    behind: Vec<u32>,
     /// Each host, with its dice and its row.
-    hosts: Vec<(Box<dyn crate::hosts::Host>, Pcg64Mcg, usize)>,
+    hosts: Vec<(Box<dyn Host>, Pcg64Mcg, usize)>,
     /// The rows' names.
     rows: Vec<String>,
 }
 
-fn build(scenario: &Scenario, run: Run) -> Built {
-    let mut built = Built { names: Vec::new(), behind: Vec::new(), hosts: Vec::new(), rows: Vec::new() };
+fn build(scenario: &Scenario, run: Run) -> Result<Built, Error> {
+    let mut built = Built { names: Vec::new(), hosts: Vec::new(), rows: Vec::new() };
+    let mut groups = Groups::default();
+    if scenario.report == Report::Together {
+        built.rows.push(ALL_HOSTS.to_owned());
+    }
     for entry in &scenario.hosts {
-        for (n, name) in entry.names().enumerate() {
-            if n == 0 || !entry.behind_one {
-                let row = match scenario.report {
-                    Report::Together if !built.rows.is_empty() => 0,
-                    Report::Together => {
-                        built.rows.push(ALL_HOSTS.to_owned());
-                        0
-                    }
-                    Report::Each => {
-                        built.rows.push(if entry.behind_one { entry.name.clone() } else { name.clone() });
-                        built.rows.len() - 1
-                    }
-                };
-                built.hosts.push((entry.model.build(), run.dice(1 + built.hosts.len() as u64), row));
-            }
+        for (nth, name) in entry.names().enumerate() {
+            let mut dice = run.dice(FIRST_HOST + built.hosts.len() as u64);
+            let host = entry
+                .model(nth)
+                .build(dice.next_u64(), &mut groups)
+                .map_err(|why| Error::Model(ScenarioError::Host { name: name.clone(), why }))?;
+            let row = match scenario.report {
+                Report::Together => 0,
+                Report::Each => {
+                    built.rows.push(name.clone());
+                    built.rows.len() - 1
+                }
+            };
+            built.hosts.push((host, dice, row));
             built.names.push(name);
-            built.behind.push(built.hosts.len() as u32 - 1);
         }
     }
-    built
+    Ok(built)
+}
+
+/// The clients of a scenario: those that share a store together, others each by itself.
+fn parties(
+    scenario: &Scenario,
+    policy: &str,
+    run: Run,
+    kept: &[Vec<Kept>],
+    built: &Built,
+    time: Duration,
+) -> Result<Vec<Party>, Error> {
+    let clients = &scenario.clients;
+    let workers = clients.in_flight_total.map(NonZeroU32::get);
+    let all = clients.count.get();
+    if let Some(limits) = clients.limits(policy) {
+        let since = if kept.is_empty() { Duration::ZERO } else { time + scenario.age };
+        let together = if clients.coordinated { all } else { 1 };
+        let ours = |(n, first): (usize, u32)| {
+            let beginning = Beginning {
+                limits: Limits::clone(&limits),
+                names: &built.names,
+                clients: first..first + together,
+                urls: clients.urls,
+                workers,
+                kept: kept.get(n).map(Vec::as_slice).unwrap_or_default(),
+                since,
+            };
+            Ok(Party::Ours(Box::new(Ours::new(beginning)?)))
+        };
+        return (0..all).step_by(together as usize).enumerate().map(ours).collect();
+    }
+    let (name, settings) = clients.baseline(policy);
+    let mut dice = run.dice(BASELINES);
+    let mut parties = Vec::new();
+    for client in 0..all {
+        let mut paces = Vec::with_capacity(built.hosts.len());
+        for (host, ..) in &built.hosts {
+            let capacity = host.capacity(Instant::ZERO, Instant::ZERO.after(time)) / time.as_secs_f64();
+            let settings = baselines::Settings { capacity, seed: dice.next_u64(), ..settings };
+            paces.push(baselines::named(name, &settings).ok_or_else(|| no_policy(policy))?);
+        }
+        parties.push(Party::Others(Box::new(Others::new(client, paces, clients.urls, workers))));
+    }
+    Ok(parties)
 }
 
 fn no_policy(name: &str) -> Error {
-    let allowed = format!("{}, `interval 100ms`", OWN_POLICIES.join(", "));
+    let own = OWN_POLICIES.iter().copied();
+    let others = baselines::NAMES.iter().map(|(name, ..)| *name);
+    let allowed = own.chain(["interval 100ms"]).chain(others).collect::<Vec<&str>>().join(", ");
     Error::Policy { name: name.to_owned(), allowed }
 }
 
+/// What has which dice.
+const NETWORK: u64 = 0;
+const BASELINES: u64 = 1;
+const FIRST_HOST: u64 = 2;
 /// What all hosts together are called in an outcome.
 const ALL_HOSTS: &str = "all hosts";
 /// Samples of a run.
