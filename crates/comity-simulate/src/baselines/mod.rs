@@ -6,10 +6,23 @@
 //! Four of them were run against real servers as well (20 ms an answer, no Retry-After); their modules say with which
 //! settings, and the tests here replay those runs.
 
+mod aria2;
+mod aws;
+mod comunica;
+mod crawlee;
+mod curl;
 mod fixed;
+mod flights;
+mod gradient2;
+mod heritrix;
+mod lychee;
+mod nutch;
+mod scrapy;
 #[cfg(test)]
+mod small_world;
 mod told;
-mod told;
+mod vegas;
+mod wget;
 
 use core::time::Duration;
 
@@ -96,7 +109,7 @@ impl Answered {
 pub struct Settings {
     /// The interval between starts, for the programs that keep the one they are told: `fixed` and `curl`.
     pub interval: Duration,
-    /// Requests in flight, for the programs that leave that to their users: `fixed`, `aws`, `comunica` and `told`.
+    /// Requests in flight, for the programs that leave that to their users: `fixed`, `aws`, `comunica`, `crawlee` and `told`.
     pub in_flight: u32,
     /// The seed of whatever the program draws at random.
     pub seed: u64,
@@ -111,10 +124,18 @@ impl Default for Settings {
 }
 
 /// All baselines: name, what it does, and where that is written.
-pub const NAMES: [(&str, &str, &str); 10] = [
+pub const NAMES: [(&str, &str, &str); 14] = [
     ("fixed", "one interval and a number in flight, whatever is answered", "no program: the plain loop with a sleep"),
     ("curl", "serial at a rate it was told; retries back off exponentially", "curl 7.88 manual, --rate and --retry"),
+    ("wget", "serial, as fast as answers come; retries back off linearly", "GNU Wget 1.21 manual, --waitretry"),
     ("lychee", "10 in flight, 20 starts a second; back-off while refused", "lychee-lib 0.24 ratelimit/host/host.rs"),
+    ("aria2", "5 in flight, as fast as answers come; a refused URL is lost", "aria2 1.36 manual, -j and --retry-wait"),
+    ("scrapy", "AutoThrottle: the delay follows latency", "Scrapy 2.19 documentation, AutoThrottle extension"),
+    (
+        "aws",
+        "adaptive retry mode: a CUBIC token bucket on our side",
+        "botocore 1.44 retries/adaptive.py, throttling.py",
+    ),
     (
         "heritrix",
         "serial; waits 5 times as long as the last fetch took",
@@ -136,6 +157,18 @@ pub const NAMES: [(&str, &str, &str); 10] = [
 pub fn named(name: &str, settings: &Settings) -> Option<Box<dyn Baseline>> {
     Some(match name {
         "fixed" => Box::new(fixed::Fixed::new(settings.interval, settings.in_flight)),
+        "curl" => Box::new(curl::Curl::new(settings.interval)),
+        "wget" => Box::new(wget::Wget::new()),
+        "lychee" => Box::new(lychee::Lychee::new()),
+        "aria2" => Box::new(aria2::Aria2::new()),
+        "scrapy" => Box::new(scrapy::Scrapy::new(settings.seed)),
+        "aws" => Box::new(aws::Aws::new(settings.in_flight, settings.seed)),
+        "heritrix" => Box::new(heritrix::Heritrix::new()),
+        "nutch" => Box::new(nutch::Nutch::new()),
+        "comunica" => Box::new(comunica::Comunica::new(settings.in_flight)),
+        "crawlee" => Box::new(crawlee::Crawlee::new(settings.in_flight)),
+        "gradient2" => Box::new(gradient2::Gradient2::new()),
+        "vegas" => Box::new(vegas::Vegas::new(settings.seed)),
         "told" => Box::new(told::Told::new(settings.capacity, settings.in_flight)),
         _ => return None,
     })
@@ -169,5 +202,70 @@ mod tests {
 
     pub(crate) fn answer(started: Instant, status: u16, latency: Duration) -> Answered {
         Answered { started, status: Some(status), latency, retry_after: None, tried: 0 }
+    }
+
+    #[test]
+    fn every_name_makes_a_baseline_and_no_other_does() {
+        for (name, what, source) in NAMES {
+            assert!(named(name, &Settings::default()).is_some(), "{name}");
+            assert!(!what.is_empty() && !source.is_empty());
+        }
+        assert!(named("nobody", &Settings::default()).is_none());
+        assert!(named("", &Settings::default()).is_none());
+    }
+
+    #[test]
+    fn no_answer_however_odd_makes_any_of_them_panic_or_stop() {
+        let latencies = [0, 1, 1_000_000, u64::MAX / 2, u64::MAX].map(Duration::from_nanos);
+        let statuses = [None, Some(0), Some(200), Some(404), Some(429), Some(503), Some(599), Some(u16::MAX)];
+        let odd = [
+            Settings { interval: Duration::MAX, in_flight: 0, seed: u64::MAX, capacity: f64::NAN },
+            Settings { interval: Duration::ZERO, in_flight: u32::MAX, seed: 0, capacity: -1.0 },
+            Settings { interval: Duration::from_nanos(1), in_flight: 1, seed: 1, capacity: f64::INFINITY },
+        ];
+        for (name, ..) in NAMES {
+            for settings in &odd {
+                let Some(mut baseline) = named(name, settings) else { panic!("{name} is a name") };
+                let mut now = Instant::ZERO;
+                for round in 0..400 {
+                    let latency = latencies[round % latencies.len()];
+                    let (started, status) = (now, statuses[round % statuses.len()]);
+                    if baseline.may_start(now, 0) == Start::Now {
+                        baseline.started(now);
+                    }
+                    now = now.after(latency.min(Duration::from_secs(3)));
+                    let retry_after = [None, Some(Duration::ZERO), Some(Duration::MAX)][round % 3];
+                    let tried = if round % 2 == 0 { 0 } else { u32::MAX };
+                    baseline.answered(now, &Answered { started, status, latency, retry_after, tried });
+                    assert!(baseline.most_in_flight() >= 1, "{name}: a program that never starts anything");
+                    assert!(baseline.interval().is_none_or(|interval| interval <= Duration::MAX));
+                    let _ = (baseline.again(), baseline.retries());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_starts() {
+        for (name, ..) in NAMES {
+            let starts = |seed| {
+                let Some(mut baseline) = named(name, &Settings { seed, ..Settings::default() }) else { return vec![] };
+                let (mut now, mut starts) = (Instant::ZERO, Vec::new());
+                for round in 0..200 {
+                    while let Start::At(at) = baseline.may_start(now, 0) {
+                        assert!(at > now, "{name} names an instant that has passed");
+                        now = at;
+                    }
+                    baseline.started(now);
+                    starts.push(now);
+                    let started = now;
+                    now = now.after(Duration::from_millis(20));
+                    let status = if round % 4 == 3 { 429 } else { 200 };
+                    baseline.answered(now, &answer(started, status, Duration::from_millis(20)));
+                }
+                starts
+            };
+            assert_eq!(starts(7), starts(7), "{name}");
+        }
     }
 }
