@@ -197,7 +197,7 @@ static COLUMNS: [Column; 13] = [
 mod tests {
     use super::*;
     use crate::outcome::UplinkOutcome;
-    use crate::report::testing::run;
+    use crate::report::testing::{run, world};
 
     fn lines(worlds: Vec<World>, spread: bool) -> Vec<String> {
         let report = Report { worlds };
@@ -207,8 +207,8 @@ mod tests {
     #[test]
     fn a_row_for_each_policy_aligned_under_its_head() {
         let runs = vec![run("adaptive", 1, 0.98, 6), run("fixed-delay", 1, 0.1, 0)];
-        let other = World::of("window-60", "", None, vec![run("adaptive", 1, 1.0, 0)]);
-        let told = lines(vec![World::of("bucket-10", "", None, runs), other], false);
+        let other = world("window-60", "", None, vec![run("adaptive", 1, 1.0, 0)]);
+        let told = lines(vec![world("bucket-10", "", None, runs), other], false);
         assert_eq!(
             told[..5],
             [
@@ -230,7 +230,7 @@ mod tests {
         for (run, ended) in runs.iter_mut().zip([61.0, 63.0]) {
             (run.hosts[0].got, run.hosts[0].given_up, run.ended) = (599, 1, Some(ended));
         }
-        let told = lines(vec![World::of("arm-10", "", Some(600), runs)], true);
+        let told = lines(vec![world("arm-10", "", Some(600), runs)], true);
         let cells =
             |line: usize| told[line].split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect::<Vec<_>>();
         assert_eq!(cells(0), ["policy", "refused", "refusals", "queue", "p95", "got", "given up", "ended", "list"]);
@@ -243,7 +243,7 @@ mod tests {
         let mut odd = run("adaptive", 1, 1.0, 0);
         odd.hosts[0].bimodal = true;
         odd.uplink = Some(UplinkOutcome { used: 0.93, wait: 0.25, lost: 3 });
-        let told = lines(vec![World::of("uplink", "", None, vec![odd, run("adaptive", 2, 1.0, 0)])], false);
+        let told = lines(vec![world("uplink", "", None, vec![odd, run("adaptive", 2, 1.0, 0)])], false);
         assert_eq!(
             told[2..],
             [

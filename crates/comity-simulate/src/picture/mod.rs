@@ -3,10 +3,14 @@
 //! ```
 //! use comity_simulate::picture::{html, svg};
 //! use comity_simulate::report::{Report, World};
+//! use comity_simulate::scenario::Scenario;
 //!
-//! let report = Report { worlds: vec![World::of("bucket-10", "a token bucket of 10/s", None, Vec::new())] };
+//! let text = "name = 'ten'\nabout = 'ten a second'\ntime = '2min'\n\
+//!             [[host]]\nname = 'a.example'\nkind = 'bucket'\nrate = '10/s'\nburst = 5";
+//! let report = Report { worlds: vec![World::of(&Scenario::parse(text)?, None, Vec::new())] };
 //! assert!(svg(&report).starts_with("<svg"));
-//! assert!(html(&report).contains("a token bucket of 10/s"));
+//! assert!(html(&report).contains("ten a second"));
+//! # Ok::<(), comity_simulate::scenario::ScenarioError>(())
 //! ```
 
 mod axis;
@@ -106,22 +110,17 @@ const NOTE_HEIGHT: u32 = 48;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::testing::{run, sampled as sampled_run};
+    use crate::report::testing::{run, sampled as sampled_run, world};
 
-    fn world() -> World {
+    fn busy() -> World {
         let rivals = [("fixed-delay", 0.1, 0), ("cubic", 1.0, 300), ("<vegas>", 0.97, 900)];
         let rivals = rivals.map(|(policy, share, refused)| run(policy, 1, share, refused));
-        World::of(
-            "bucket-10",
-            "ten a second & more",
-            None,
-            [sampled_run("adaptive")].into_iter().chain(rivals).collect(),
-        )
+        world("bucket-10", "ten a second & more", None, [sampled_run("adaptive")].into_iter().chain(rivals).collect())
     }
 
     #[test]
     fn every_policy_is_named_on_the_plane_and_the_sampled_run_is_drawn() {
-        let drawn = svg(&Report { worlds: vec![world()] });
+        let drawn = svg(&Report { worlds: vec![busy()] });
         for words in
             ["adaptive", "fixed-delay", "cubic", "&lt;vegas&gt;", "share of requests refused, in %", "interval"]
         {
@@ -133,14 +132,14 @@ mod tests {
 
     #[test]
     fn a_world_with_one_policy_has_no_plane_and_an_empty_report_says_so() {
-        let alone = World::of("bucket-10", "", None, vec![sampled_run("adaptive")]);
+        let alone = world("bucket-10", "", None, vec![sampled_run("adaptive")]);
         assert!(!svg(&Report { worlds: vec![alone] }).contains("share of requests refused"));
         assert!(svg(&Report { worlds: Vec::new() }).contains("nothing to draw"));
     }
 
     #[test]
     fn what_is_not_drawn_is_counted() {
-        let worlds = (0..30).map(|_| World::of("w", "", None, vec![sampled_run("adaptive")])).collect();
+        let worlds = (0..30).map(|_| world("w", "", None, vec![sampled_run("adaptive")])).collect();
         assert!(svg(&Report { worlds }).contains("6 more are not drawn"));
     }
 
@@ -155,6 +154,6 @@ mod tests {
         assert!(timeline(&odd).is_some_and(|drawn| drawn.contains("keeps no interval")));
         let mut none = run("other", 1, f64::NAN, 0);
         none.hosts.clear();
-        assert!(plane(&World::of("none", "", None, vec![none, odd])).contains("</svg>"));
+        assert!(plane(&world("none", "", None, vec![none, odd])).contains("</svg>"));
     }
 }

@@ -113,8 +113,8 @@ const READING: &str = "\
 and over the whole run. <strong>possible</strong>: as a share of what somebody who knew all about the host would have been \
 served. <strong>refused</strong>: share of requests answered with 429 or 503. <strong>queue</strong>: requests of ours that \
 waited at the host, on the mean. <strong>p95</strong>: of the time from start to first byte. <strong>fairness</strong>: the \
-least served client over the most served one. <strong>list</strong>: share of a list that was got, times the least time the \
-host’s capacity allows over the time it took. All are means over the seeds. In the pictures of runs, triangles above \
+least served client over the most served one. <strong>list</strong>: what was got of a list, as a share of what could \
+be had, times the least time the host’s capacity allows over the time it took. All are means over the seeds. In the pictures of runs, triangles above \
 the plot are refusals, and the green line is the interval at which the host’s capacity is just used, which no policy is told.";
 
 const STYLE: &str = "\
@@ -143,14 +143,14 @@ footer{border-top:1px solid var(--faint);margin-top:2rem;color:var(--muted);font
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::testing::{run, sampled as sampled_run};
+    use crate::report::testing::{run, sampled as sampled_run, world};
 
     #[test]
     fn the_page_stands_alone_and_tells_of_every_world() {
         let runs = vec![sampled_run("adaptive"), run("<cubic>", 1, 1.0, 300)];
         let worlds = vec![
-            World::of("bucket-10", "ten a second & more", None, runs),
-            World::of("bucket-\"1", "one", None, vec![run("fixed", 1, 0.5, 0)]),
+            world("bucket-10", "ten a second & more", None, runs),
+            world("bucket-\"1", "one", None, vec![run("fixed", 1, 0.5, 0)]),
         ];
         let page = html(&Report { worlds });
         assert!(!page.contains("<script") && !page.contains("<cubic>") && !page.contains("src="));
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn who_is_better_in_both_stands_out() {
-        let worlds = vec![World::of("w", "", None, vec![run("adaptive", 1, 0.9, 6), run("oracle", 1, 1.0, 0)])];
+        let worlds = vec![world("w", "", None, vec![run("adaptive", 1, 0.9, 6), run("oracle", 1, 1.0, 0)])];
         assert!(html(&Report { worlds }).contains("<strong>oracle</strong>"));
     }
 }

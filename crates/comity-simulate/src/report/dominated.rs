@@ -154,13 +154,13 @@ const REFUSED_STEPS: f64 = 10_000.0;
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::run;
+    use super::super::testing::{run, world};
     use super::*;
 
-    fn world(rivals: &[(&str, f64, u64)]) -> World {
+    fn beside(rivals: &[(&str, f64, u64)]) -> World {
         let ours = run(OURS, 1, 0.98, 6);
         let runs = rivals.iter().map(|&(policy, share, refused)| run(policy, 1, share, refused));
-        World::of("bucket-10", "", None, [ours].into_iter().chain(runs).collect())
+        world("bucket-10", "", None, [ours].into_iter().chain(runs).collect())
     }
 
     #[test]
@@ -176,7 +176,7 @@ mod tests {
             (0.1, 6, Standing::Worse),
             (0.1, 300, Standing::Worse),
         ] {
-            let plane = world(&[("other", share, refused)]).plane.unwrap();
+            let plane = beside(&[("other", share, refused)]).plane.unwrap();
             assert_eq!(plane.rivals[0].standing, standing, "{share} {refused}");
             assert_eq!(plane.is_dominated(), standing == Standing::BetterInBoth);
         }
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn lines_say_who_is_better_in_one() {
-        let told = world(&[("cubic", 1.0, 300), ("fixed", 0.1, 0), ("saw", 0.5, 900)]).plane.unwrap().to_string();
+        let told = beside(&[("cubic", 1.0, 300), ("fixed", 0.1, 0), ("saw", 0.5, 900)]).plane.unwrap().to_string();
         let lines: Vec<_> = told.lines().collect();
         assert_eq!(
             lines,
@@ -201,7 +201,7 @@ mod tests {
                 "fewer refusals: fixed (10.0 %, 0.00 % refused)",
             ]
         );
-        let told = world(&[("oracle", 1.0, 0)]).plane.unwrap().to_string();
+        let told = beside(&[("oracle", 1.0, 0)]).plane.unwrap().to_string();
         assert!(
             told.contains("as good in both and better in one: oracle (100.0 %") && !told.contains("no other"),
             "{told}"
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn who_was_told_the_answer_is_no_rival() {
-        let plane = world(&[("curl 100ms", 1.0, 0), ("told", 1.0, 0)]).plane.unwrap();
+        let plane = beside(&[("curl 100ms", 1.0, 0), ("told", 1.0, 0)]).plane.unwrap();
         assert!(!plane.is_dominated());
         assert!(plane.to_string().contains("told the pace beforehand: curl 100ms (100.0 %"), "{plane}");
         assert!(!is_told("curl") && !is_told(OURS));
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn alone_there_is_nobody_to_stand_beside() {
-        assert_eq!(world(&[]).plane, None);
-        assert_eq!(dominated(&world(&[("fixed", 0.1, 0)]), "absent"), None);
+        assert_eq!(beside(&[]).plane, None);
+        assert_eq!(dominated(&beside(&[("fixed", 0.1, 0)]), "absent"), None);
     }
 }

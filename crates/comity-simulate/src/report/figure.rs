@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::World;
 use crate::outcome::{HostOutcome, Minute, Outcome};
 
 /// One figure of a run. Where there are several hosts, counts and capacities are summed, and queues, waits and latencies
@@ -33,8 +34,8 @@ pub enum Figure {
     GivenUp,
     /// When the last URL of the lists was got, in seconds.
     Ended,
-    /// How well a list was got through, 0 to 1: the share of it that was got, times the time that the hosts' capacity
-    /// needs for the list over the time it took. None where there is no list.
+    /// How well a list was got through, 0 to 1: what was got as a share of what could have been had by the end, times the
+    /// least time that the hosts' capacity allows over the time it took. None where there is no list.
     List,
     /// What the client that got least was served over what the one that got most was, 0 to 1. None for a client alone.
     Fairness,
@@ -90,11 +91,11 @@ impl Figure {
         }
     }
 
-    /// Its value in one run; `urls` is how many URLs the lists hold together, where they end.
-    pub fn of(self, run: &Outcome, urls: Option<u64>) -> Option<f64> {
+    /// Its value in one run of a world.
+    pub fn of(self, run: &Outcome, world: &World) -> Option<f64> {
         let value = match self {
             // A minute after the end of a list says nothing about a pace.
-            Self::UsedLater | Self::Used | Self::Possible if urls.is_some() => None,
+            Self::UsedLater | Self::Used | Self::Possible if world.urls.is_some() => None,
             Self::UsedLater => share_served(run, 1, |minute| minute.capacity),
             Self::Used => share_served(run, 0, |minute| minute.capacity),
             Self::Possible => share_served(run, 0, |minute| minute.possible),
@@ -107,7 +108,7 @@ impl Figure {
             Self::Got => Some(exact(got(run))),
             Self::GivenUp => Some(exact(run.hosts.iter().map(|host| host.given_up).sum())),
             Self::Ended => run.ended,
-            Self::List => urls.and_then(|urls| through(run, urls)),
+            Self::List => world.urls.and_then(|urls| through(run, exact(urls), world.seconds)),
             Self::Fairness => fairness(run),
         };
         value.filter(|value| value.is_finite())
@@ -154,9 +155,13 @@ fn got(run: &Outcome) -> u64 {
     run.hosts.iter().map(|host| host.got).sum()
 }
 
-fn through(run: &Outcome, urls: u64) -> Option<f64> {
-    let got = share(exact(got(run)), exact(urls))?;
-    let least = time_for(run, exact(urls));
+fn through(run: &Outcome, urls: f64, seconds: f64) -> Option<f64> {
+    let (capacity, possible) =
+        minutes(run, 0).fold((0.0, 0.0), |(capacity, possible), m| (capacity + m.capacity, possible + m.possible));
+    // A run that ended before its time, because all URLs were got or given up, would have gone on at its capacity.
+    let later = share(capacity, run.seconds).unwrap_or(0.0) * (seconds - run.seconds).max(0.0);
+    let got = share(exact(got(run)), urls.min(possible + later))?;
+    let least = time_for(run, urls);
     Some(got * least / run.ended.unwrap_or(run.seconds).max(least))
 }
 
@@ -195,55 +200,63 @@ fn exact(count: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::run;
+    use super::super::testing::{run, world};
     use super::*;
+
+    fn endless() -> World {
+        world("endless", "", None, Vec::new())
+    }
 
     #[test]
     fn capacity_is_counted_with_and_without_the_first_minute() {
         let mut slow_start = run("adaptive", 1, 1.0, 0);
         slow_start.hosts[0].minutes[0].served = 300;
-        assert_eq!(Figure::UsedLater.of(&slow_start, None), Some(1.0));
-        assert_eq!(Figure::Used.of(&slow_start, None), Some(0.95));
+        assert_eq!(Figure::UsedLater.of(&slow_start, &endless()), Some(1.0));
+        assert_eq!(Figure::Used.of(&slow_start, &endless()), Some(0.95));
         slow_start.hosts[0].minutes.truncate(1);
-        assert_eq!(Figure::UsedLater.of(&slow_start, None), None, "there is no second minute");
+        assert_eq!(Figure::UsedLater.of(&slow_start, &endless()), None, "there is no second minute");
         slow_start.hosts[0].minutes[0].capacity = f64::INFINITY;
-        assert_eq!(Figure::Used.of(&slow_start, None), Some(0.0));
+        assert_eq!(Figure::Used.of(&slow_start, &endless()), Some(0.0));
     }
 
     #[test]
     fn refusals_are_a_share_of_what_arrived() {
         let refused = run("adaptive", 1, 1.0, 60);
-        assert_eq!(Figure::Refusals.of(&refused, None), Some(60.0));
-        assert_eq!(Figure::Refused.of(&refused, None), Some(60.0 / 6060.0));
+        assert_eq!(Figure::Refusals.of(&refused, &endless()), Some(60.0));
+        assert_eq!(Figure::Refused.of(&refused, &endless()), Some(60.0 / 6060.0));
         let mut nothing = refused;
         nothing.hosts.clear();
-        assert_eq!(Figure::Refused.of(&nothing, None), Some(0.0));
-        assert_eq!(Figure::Queue.of(&nothing, None), None);
+        assert_eq!(Figure::Refused.of(&nothing, &endless()), Some(0.0));
+        assert_eq!(Figure::Queue.of(&nothing, &endless()), None);
     }
 
     #[test]
     fn the_host_with_the_longest_queue_counts() {
         let mut two = run("adaptive", 1, 1.0, 0);
         two.hosts.push(HostOutcome { queue: 3.0, latency_p95: 0.5, ..two.hosts[0].clone() });
-        assert_eq!(Figure::Queue.of(&two, None), Some(3.0));
-        assert_eq!(Figure::Latency.of(&two, None), Some(0.5));
-        assert_eq!(Figure::Got.of(&two, None), Some(12_000.0));
+        assert_eq!(Figure::Queue.of(&two, &endless()), Some(3.0));
+        assert_eq!(Figure::Latency.of(&two, &endless()), Some(0.5));
+        assert_eq!(Figure::Got.of(&two, &endless()), Some(12_000.0));
     }
 
     #[test]
     fn a_list_is_judged_by_what_was_got_and_how_soon() {
         let mut listed = run("adaptive", 1, 1.0, 0);
-        let list = |run: &Outcome| Figure::List.of(run, Some(600));
+        let list = |run: &Outcome| Figure::List.of(run, &world("list", "", Some(600), Vec::new()));
         (listed.hosts[0].got, listed.ended) = (600, Some(60.0));
         assert_eq!(list(&listed), Some(1.0), "as soon as the capacity allows");
         listed.ended = Some(120.0);
         assert_eq!(list(&listed), Some(0.5), "all of it, in twice the time");
-        (listed.hosts[0].got, listed.ended) = (48, Some(5.0));
+        (listed.hosts[0].got, listed.ended, listed.seconds) = (48, Some(6.0), 6.0);
+        listed.hosts[0].minutes.truncate(1);
+        (listed.hosts[0].minutes[0].capacity, listed.hosts[0].minutes[0].possible) = (60.0, 80.0);
         assert_eq!(list(&listed), Some(0.08), "giving up soon is no merit");
-        (listed.hosts[0].got, listed.ended) = (600, None);
-        assert_eq!(list(&listed), Some(0.1), "not all of it by the end of the run");
-        assert_eq!(Figure::List.of(&listed, None), None);
-        assert_eq!(Figure::UsedLater.of(&listed, Some(600)), None);
+        listed = run("adaptive", 1, 1.0, 0);
+        listed.hosts[0].got = 3000;
+        let long = world("list", "", Some(60_000), Vec::new());
+        assert_eq!(Figure::List.of(&listed, &long), Some(0.5), "half of what could be had by the end");
+        assert_eq!(Figure::List.of(&listed, &endless()), None);
+        assert_eq!(Figure::UsedLater.of(&listed, &world("list", "", Some(600), Vec::new())), None);
         assert!((time_for(&listed, 900.0) - 90.0).abs() < 1e-9);
         assert_eq!(time_for(&listed, 1e9), 600.0);
         (listed.seconds, listed.hosts[0].minutes[1].capacity) = (90.0, 300.0);
@@ -253,14 +266,14 @@ mod tests {
     #[test]
     fn fairness_compares_clients_over_all_hosts() {
         let mut four = run("adaptive", 1, 1.0, 0);
-        assert_eq!(Figure::Fairness.of(&four, None), None);
+        assert_eq!(Figure::Fairness.of(&four, &endless()), None);
         four.hosts[0].served_by_client = vec![100, 200, 150, 150];
-        assert_eq!(Figure::Fairness.of(&four, None), Some(0.5));
+        assert_eq!(Figure::Fairness.of(&four, &endless()), Some(0.5));
         four.hosts.push(HostOutcome { served_by_client: vec![100, 0, 50, 50], ..HostOutcome::default() });
-        assert_eq!(Figure::Fairness.of(&four, None), Some(1.0));
+        assert_eq!(Figure::Fairness.of(&four, &endless()), Some(1.0));
         four.hosts[0].served_by_client = vec![0, 0];
         four.hosts.truncate(1);
-        assert_eq!(Figure::Fairness.of(&four, None), None);
+        assert_eq!(Figure::Fairness.of(&four, &endless()), None);
     }
 
     #[test]

@@ -2,27 +2,22 @@
 //! another.
 //!
 //! ```
-//! use comity_simulate::outcome::{HostOutcome, Minute, Outcome};
 //! use comity_simulate::report::{Figure, World};
+//! use comity_simulate::scenario::Scenario;
+//! use comity_simulate::world::{RunOptions, run};
 //!
-//! let minute = Minute { arrived: 600, served: 594, refused: 6, capacity: 600.0, possible: 600.0, ..Minute::default() };
-//! let host = HostOutcome { name: "one.example".into(), minutes: vec![minute; 2], ..HostOutcome::default() };
-//! let run = Outcome {
-//!     scenario: "bucket".into(),
-//!     policy: "adaptive".into(),
-//!     seed: 1,
-//!     seconds: 120.0,
-//!     events: 2400,
-//!     ended: None,
-//!     hosts: vec![host],
-//!     uplink: None,
-//! };
-//! let world = World::of("bucket", "a token bucket of 10/s", None, vec![run]);
-//! assert_eq!(world.arms[0].spread(Figure::Used).map(|used| used.mean), Some(0.99));
+//! let text = "name = 'ten'\ntime = '2min'\n[[host]]\nname = 'a.example'\nkind = 'bucket'\nrate = '10/s'\nburst = 5";
+//! let scenario = Scenario::parse(text)?;
+//! let runs = vec![run(&scenario, "interval 200ms", 1, &RunOptions::default())?];
+//! let world = World::of(&scenario, None, runs);
+//! assert!(world.arms[0].mean(Figure::Used).is_some_and(|used| used > 0.49 && used < 0.51));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 mod dominated;
 mod figure;
+
+use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
@@ -30,6 +25,7 @@ pub use dominated::{OURS, Plane, Rival, Standing, dominated, is_told};
 pub use figure::{Figure, Spread};
 
 use crate::outcome::Outcome;
+use crate::scenario::Scenario;
 
 /// All that was run.
 #[derive(Clone, Debug, Serialize)]
@@ -45,6 +41,8 @@ pub struct World {
     pub name: String,
     /// What it is, in words.
     pub about: String,
+    /// How long it lasts, in virtual seconds, where no list ends sooner.
+    pub seconds: f64,
     /// How many URLs the clients' lists hold together, where they have lists that end.
     pub urls: Option<u64>,
     /// A policy each, in the order in which they were asked for.
@@ -68,8 +66,25 @@ pub struct Arm {
 impl World {
     /// A world from the outcomes of its runs, of all policies and seeds in the order in which they shall be shown.
     ///
-    /// `urls` is how many URLs the clients' lists hold together, where they end.
-    pub fn of(name: &str, about: &str, urls: Option<u64>, outcomes: Vec<Outcome>) -> Self {
+    /// `time` is the length that was asked for, where it is not the scenario's own.
+    pub fn of(scenario: &Scenario, time: Option<Duration>, outcomes: Vec<Outcome>) -> Self {
+        let clients = &scenario.clients;
+        let lists = scenario.hosts.iter().map(|host| u64::from(host.hosts.get())).sum::<u64>();
+        let lists = lists.saturating_mul(clients.count.get().into());
+        let mut world = Self {
+            name: scenario.name.clone(),
+            about: scenario.about.clone(),
+            seconds: time.unwrap_or(scenario.time).as_secs_f64(),
+            urls: clients.urls.map(|urls| urls.saturating_mul(lists)),
+            arms: Vec::new(),
+            plane: None,
+        };
+        world.judge(outcomes);
+        world
+    }
+
+    /// Puts the outcomes together by policy.
+    fn judge(&mut self, outcomes: Vec<Outcome>) {
         let mut arms: Vec<Arm> = Vec::new();
         for outcome in outcomes {
             match arms.iter_mut().find(|arm| arm.policy == outcome.policy) {
@@ -81,12 +96,11 @@ impl World {
             }
         }
         for arm in &mut arms {
-            let spread = |figure: Figure| Spread::of(arm.runs.iter().map(|run| figure.of(run, urls)));
+            let spread = |figure: Figure| Spread::of(arm.runs.iter().map(|run| figure.of(run, self)));
             arm.figures = Figure::ALL.map(|figure| (figure, spread(figure))).to_vec();
         }
-        let mut world = Self { name: name.to_owned(), about: about.to_owned(), urls, arms, plane: None };
-        world.plane = dominated(&world, OURS);
-        world
+        self.arms = arms;
+        self.plane = dominated(self, OURS);
     }
 
     /// The figure that stands for capacity on the plane: what was used of it once the start is over, or, where there is a
@@ -125,7 +139,16 @@ fn by_key<S: Serializer>(figures: &[(Figure, Option<Spread>)], serializer: S) ->
 pub(crate) mod testing {
     //! Runs that never were.
 
+    use super::World;
     use crate::outcome::{HostOutcome, Minute, Outcome, Sample};
+
+    /// A world of ten minutes.
+    pub(crate) fn world(name: &str, about: &str, urls: Option<u64>, outcomes: Vec<Outcome>) -> World {
+        let (name, about) = (name.to_owned(), about.to_owned());
+        let mut world = World { name, about, seconds: 600.0, urls, arms: Vec::new(), plane: None };
+        world.judge(outcomes);
+        world
+    }
 
     /// A run of ten minutes at a host of 10/s that serves this share of it and refuses so many in the first minute.
     pub(crate) fn run(policy: &str, seed: u64, share: f64, refused: u64) -> Outcome {
@@ -170,13 +193,13 @@ pub(crate) mod testing {
 
 #[cfg(test)]
 mod tests {
-    use super::testing::run;
+    use super::testing::{run, world};
     use super::*;
 
     #[test]
     fn runs_are_put_together_by_policy_in_the_order_given() {
         let runs = vec![run("adaptive", 1, 0.98, 6), run("fixed", 1, 0.1, 0), run("adaptive", 2, 0.96, 0)];
-        let world = World::of("bucket-10", "ten a second", None, runs);
+        let world = world("bucket-10", "ten a second", None, runs);
         let policies: Vec<_> = world.arms.iter().map(|arm| (arm.policy.as_str(), arm.runs.len())).collect();
         assert_eq!(policies, [("adaptive", 2), ("fixed", 1)]);
         let used = world.arms[0].spread(Figure::Used).unwrap();
@@ -188,7 +211,7 @@ mod tests {
 
     #[test]
     fn figures_are_written_by_their_keys() {
-        let world = World::of("bucket-10", "", None, vec![run("adaptive", 1, 0.98, 6)]);
+        let world = world("bucket-10", "", None, vec![run("adaptive", 1, 0.98, 6)]);
         let written = serde_json::to_value(&world).unwrap();
         let keys: Vec<_> = written["arms"][0]["figures"].as_object().unwrap().keys().cloned().collect();
         assert_eq!(keys.len(), Figure::ALL.len(), "{keys:?}");
