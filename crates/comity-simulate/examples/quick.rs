@@ -31,9 +31,10 @@ fn print(file: &str, policies: Option<&String>, seeds: Option<&String>) -> Resul
     let seeds: u64 = seeds.map_or(Ok(u64::from(scenario.seeds.get())), |seeds| seeds.parse())?;
     println!("{}: {}", scenario.name, scenario.about);
     println!(
-        "{:<20} {:>9} {:>9} {:>9} {:>8} {:>8} {:>7} {:>7} {:>8} {:>7} {:>8} {:>9}",
+        "{:<20} {:>9} {:>9} {:>9} {:>9} {:>8} {:>8} {:>7} {:>7} {:>8} {:>7} {:>8} {:>9}",
         "policy",
         "used 2+",
+        "poss. 2+",
         "used",
         "refused",
         "refusals",
@@ -58,8 +59,9 @@ fn print(file: &str, policies: Option<&String>, seeds: Option<&String>) -> Resul
         let count = |of: &dyn Fn(&HostOutcome) -> f64| mean(&|outcome| outcome.hosts.iter().map(of).sum());
         let ended = mean(&|outcome| outcome.ended.unwrap_or(f64::NAN));
         println!(
-            "{policy:<20} {:>8.2}% {:>8.2}% {:>8.3}% {:>8.1} {:>8.1} {:>7.2} {:>7.2} {:>8.1} {:>7.0} {ended:>8.1} {:>9.2}",
+            "{policy:<20} {:>8.2}% {:>8.2}% {:>8.2}% {:>8.3}% {:>8.1} {:>8.1} {:>7.2} {:>7.2} {:>8.1} {:>7.0} {ended:>8.1} {:>9.2}",
             100.0 * over_hosts(&|host| host.used(1)),
+            100.0 * over_hosts(&HostOutcome::used_of_possible),
             100.0 * over_hosts(&|host| host.used(0)),
             100.0 * over_hosts(&HostOutcome::refused_share),
             count(&|host| host.minutes.iter().map(|minute| minute.refused).sum::<u64>() as f64),
@@ -70,6 +72,9 @@ fn print(file: &str, policies: Option<&String>, seeds: Option<&String>) -> Resul
             count(&|host| host.got as f64),
             outcomes.iter().map(|outcome| outcome.events).sum::<u64>() as f64 / took / 1e6,
         );
+        if let Some(uplink) = outcomes.first().and_then(|outcome| outcome.uplink) {
+            println!("  uplink: {:.1} % used, {:.3} s wait, {} lost", 100.0 * uplink.used, uplink.wait, uplink.lost);
+        }
     }
     Ok(())
 }

@@ -30,6 +30,11 @@ pub struct HostOutcome {
     pub name: String,
     /// Minute by minute.
     pub minutes: Vec<Minute>,
+    /// The most the host would still have served from the second minute on, given what the first one left. What is possible in
+    /// one minute ([`Minute::possible`]) cannot be added to that of the next: a window that was not used in one may be in the
+    /// next. Of no use where the run ended before its time.
+    #[serde(default)]
+    pub possible_later: f64,
     /// URLs that were got, and those that were given up.
     pub got: u64,
     /// See `got`.
@@ -99,6 +104,12 @@ impl HostOutcome {
         let (refused, arrived) =
             self.minutes.iter().fold((0, 0), |(refused, arrived), m| (refused + m.refused, arrived + m.arrived));
         if arrived == 0 { 0.0 } else { refused as f64 / arrived as f64 }
+    }
+
+    /// What was served from the second minute on, as a share of what was still possible then.
+    pub fn used_of_possible(&self) -> f64 {
+        let served: u64 = self.minutes.iter().skip(1).map(|minute| minute.served).sum();
+        if self.possible_later == 0.0 { 0.0 } else { served as f64 / self.possible_later }
     }
 
     /// The share of the host's capacity that was served in the minutes from `from` (counted from 0) on.

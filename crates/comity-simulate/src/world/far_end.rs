@@ -157,7 +157,11 @@ impl FarEnd {
         }
         let until = self.next_minute().min(self.end);
         for host in &self.hosts {
-            self.rows[host.row].outcome.minutes[self.minutes - 1].possible += host.host.possible(now, until);
+            let outcome = &mut self.rows[host.row].outcome;
+            outcome.minutes[self.minutes - 1].possible += host.host.possible(now, until);
+            if self.minutes == 2 {
+                outcome.possible_later += host.host.possible(now, self.end);
+            }
         }
     }
 

@@ -409,7 +409,9 @@ fn parties(
     for client in 0..all {
         let mut paces = Vec::with_capacity(built.hosts.len());
         for (host, ..) in &built.hosts {
-            let capacity = host.capacity(Instant::ZERO, Instant::ZERO.after(time)) / time.as_secs_f64();
+            // Each is told its part.
+            let capacity =
+                host.capacity(Instant::ZERO, Instant::ZERO.after(time)) / time.as_secs_f64() / f64::from(all);
             let settings = baselines::Settings { capacity, seed: dice.next_u64(), ..settings };
             paces.push(baselines::named(name, &settings).ok_or_else(|| no_policy(policy))?);
         }
