@@ -16,16 +16,12 @@ pub struct Table<'a> {
 impl fmt::Display for Table<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let worlds = &self.report.worlds;
-        let columns = columns(worlds);
-        let mut rows = vec![Row::head(&columns)];
-        for (index, world) in worlds.iter().enumerate() {
-            // Several policies in each world are read world by world.
-            if index > 0 && (world.arms.len() > 1 || worlds[index - 1].arms.len() > 1) {
-                rows.push(Row::default());
+        for (nth, block) in blocks(worlds).enumerate() {
+            if nth > 0 {
+                writeln!(f)?;
             }
-            rows.extend(world.arms.iter().map(|arm| Row::of(world, arm, &columns, self.spread)));
+            write(f, &rows(block, self.spread))?;
         }
-        write(f, &rows)?;
         let notes: Vec<String> = worlds.iter().flat_map(notes).collect();
         if !notes.is_empty() {
             writeln!(f)?;
@@ -33,6 +29,11 @@ impl fmt::Display for Table<'_> {
         notes.iter().try_for_each(|note| writeln!(f, "{note}"))?;
         planes(f, worlds)
     }
+}
+
+/// Worlds that are read by the same columns: neighbours with lists, and neighbours without.
+pub(crate) fn blocks(worlds: &[World]) -> impl Iterator<Item = &[World]> {
+    worlds.chunk_by(|a, b| a.urls.is_some() == b.urls.is_some())
 }
 
 /// The columns that say something of these worlds.
@@ -79,10 +80,7 @@ impl Column {
     }
 
     /// The figure of one policy in one world.
-    pub(crate) fn cell(&self, world: &World, arm: &Arm, spread: bool) -> String {
-        if world.urls.is_none() && matches!(self.figure, Figure::Got | Figure::GivenUp) {
-            return NOTHING.to_owned();
-        }
+    pub(crate) fn cell(&self, arm: &Arm, spread: bool) -> String {
         arm.spread(self.figure).map_or_else(|| NOTHING.to_owned(), |value| self.unit.words(value, spread))
     }
 }
@@ -114,9 +112,22 @@ impl Row {
     fn of(world: &World, arm: &Arm, columns: &[&Column], spread: bool) -> Self {
         Self {
             names: [world.name.clone(), arm.policy.clone()],
-            cells: columns.iter().map(|column| column.cell(world, arm, spread)).collect(),
+            cells: columns.iter().map(|column| column.cell(arm, spread)).collect(),
         }
     }
+}
+
+fn rows(worlds: &[World], spread: bool) -> Vec<Row> {
+    let columns = columns(worlds);
+    let mut rows = vec![Row::head(&columns)];
+    for (nth, world) in worlds.iter().enumerate() {
+        // Several policies in each world are read world by world.
+        if nth > 0 && (world.arms.len() > 1 || worlds[nth - 1].arms.len() > 1) {
+            rows.push(Row::default());
+        }
+        rows.extend(world.arms.iter().map(|arm| Row::of(world, arm, &columns, spread)));
+    }
+    rows
 }
 
 /// Writes names to the left and figures to the right of their columns.
@@ -168,7 +179,7 @@ fn planes(f: &mut fmt::Formatter<'_>, worlds: &[World]) -> fmt::Result {
         let Some(plane) = &world.plane else { continue };
         writeln!(f)?;
         for (index, line) in plane.to_string().lines().enumerate() {
-            let before = if index == 0 { format!("{}: ", world.name) } else { "  ".to_owned() };
+            let before = if index == 0 { format!("{}, ", world.name) } else { "  ".to_owned() };
             writeln!(f, "{before}{line}")?;
         }
     }
@@ -220,8 +231,8 @@ mod tests {
             ],
             "{told:#?}"
         );
-        assert!(told[6].starts_with("bucket-10: adaptive has 98.0 %"), "{told:#?}");
-        assert!(told[7].starts_with("  fewer refusals: fixed-delay"), "{told:#?}");
+        assert!(told[6].starts_with("bucket-10, adaptive: 98.0 %"), "{told:#?}");
+        assert!(told[7].starts_with("  fewer refused, less capacity: fixed-delay"), "{told:#?}");
     }
 
     #[test]
@@ -255,7 +266,14 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_report_is_a_head() {
-        assert_eq!(lines(Vec::new(), false).len(), 1);
+    fn worlds_with_lists_have_a_table_of_their_own() {
+        let runs = || vec![run("adaptive", 1, 1.0, 0)];
+        let worlds =
+            vec![world("a", "", None, runs()), world("b", "", Some(600), runs()), world("c", "", Some(9), runs())];
+        let told = lines(worlds, false);
+        assert_eq!(told.len(), 6, "{told:#?}");
+        assert!(told[0].contains("in all") && !told[0].contains("got") && told[2].is_empty(), "{told:#?}");
+        assert!(told[3].contains("got") && !told[3].contains("in all"), "{told:#?}");
+        assert!(lines(Vec::new(), false).is_empty());
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::look::escape;
 use super::{has_plane, plane, sampled, timeline};
 use crate::report::{Arm, OURS, Report, World};
-use crate::table::{Column, columns};
+use crate::table::{Column, blocks, columns};
 
 /// All of a report as one HTML page: a table of all worlds, and for each world what it is, its policies as a table and as a
 /// plane, and the runs that were sampled. It is light or dark as its viewer prefers.
@@ -25,8 +25,10 @@ pub fn html(report: &Report) -> String {
          <h1>{TITLE}</h1>\n\
          <p>{WHAT}</p>\n"
     );
-    let columns = columns(&report.worlds);
-    overview(&mut page, report, &columns);
+    let several = report.worlds.iter().any(has_plane);
+    for block in blocks(&report.worlds) {
+        overview(&mut page, block, several);
+    }
     for world in &report.worlds {
         section(&mut page, world);
     }
@@ -34,18 +36,18 @@ pub fn html(report: &Report) -> String {
     page
 }
 
-/// A row for each world, of the first policy that was asked for or ours.
-fn overview(page: &mut String, report: &Report, columns: &[&Column]) {
+/// A row for each world, of our own policy, or the first that was asked for.
+fn overview(page: &mut String, worlds: &[World], several: bool) {
+    let columns = columns(worlds);
     page.push_str("<div class=\"wide\"><table>\n<thead><tr><th>world</th><th>policy</th>");
-    heads(page, columns);
-    let several = report.worlds.iter().any(has_plane);
+    heads(page, &columns);
     page.push_str(if several { "<th class=\"words\">as good in both, better in one</th>" } else { "" });
     page.push_str("</tr></thead>\n<tbody>\n");
-    for world in &report.worlds {
+    for world in worlds {
         let Some(arm) = world.arms.iter().find(|arm| arm.policy == OURS).or(world.arms.first()) else { continue };
         let (name, policy) = (escape(&world.name), escape(&arm.policy));
         let _ = write!(page, "<tr><th><a href=\"#{name}\">{name}</a></th><td class=\"words\">{policy}</td>");
-        cells(page, world, arm, columns);
+        cells(page, arm, &columns);
         if several {
             let _ = write!(page, "<td class=\"words\">{}</td>", better(world));
         }
@@ -67,7 +69,7 @@ fn section(page: &mut String, world: &World) {
         for arm in &world.arms {
             let class = if arm.policy == OURS { " class=\"ours\"" } else { "" };
             let _ = write!(page, "<tr{class}><th>{}</th>", escape(&arm.policy));
-            cells(page, world, arm, &columns);
+            cells(page, arm, &columns);
             page.push_str("</tr>\n");
         }
         page.push_str("</tbody>\n</table></div>\n</div>\n");
@@ -91,9 +93,9 @@ fn heads(page: &mut String, columns: &[&Column]) {
     }
 }
 
-fn cells(page: &mut String, world: &World, arm: &Arm, columns: &[&Column]) {
+fn cells(page: &mut String, arm: &Arm, columns: &[&Column]) {
     for column in columns {
-        let _ = write!(page, "<td>{}</td>", escape(&column.cell(world, arm, false)));
+        let _ = write!(page, "<td>{}</td>", escape(&column.cell(arm, false)));
     }
 }
 
@@ -132,7 +134,7 @@ thead th{color:var(--muted)}\
 th:first-child,.words{text-align:left}\
 tr.ours th,tr.ours td{color:var(--own);font-weight:600}\
 strong{font-weight:600}td strong{color:var(--wrong)}\
-.wide{overflow-x:auto}\
+.wide{overflow-x:auto}.wide+.wide{margin-top:1.2rem}\
 .beside{display:flex;flex-wrap:wrap;gap:1rem 1.5rem;align-items:flex-start}\
 .beside figure{flex:0 1 500px}.beside .wide{flex:1 1 480px}\
 figure{margin:0}figure.run{margin-top:1rem}\

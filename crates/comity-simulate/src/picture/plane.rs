@@ -20,7 +20,7 @@ pub(super) fn draw(area: &Area<'_>, world: &World) -> Drawn {
     text(area, &shortened(&world.name, 48), (MARGIN, 20), TITLE, INK, HPos::Left)?;
     text(area, &verdict(world), (MARGIN, 42), TEXT, MUTED, HPos::Left)?;
     let (_, plot) = area.split_vertically(HEAD);
-    let least = points.iter().map(|point| point.refused).filter(|&refused| refused > 0.0).fold(0.01, f64::min);
+    let (price_axis, price_words) = price(world, &points);
     let highest = points.iter().map(|point| point.capacity).fold(100.0, f64::max);
     let labels = (0..=4).map(|part| 25.0 * f64::from(part)).collect();
     let mut chart = ChartBuilder::on(&plot)
@@ -29,10 +29,7 @@ pub(super) fn draw(area: &Area<'_>, world: &World) -> Drawn {
         .margin_bottom(8)
         .x_label_area_size(42)
         .y_label_area_size(50)
-        .build_cartesian_2d(
-            Axis::log_and_zero(if least < 0.01 { -3 } else { -2 }, 2),
-            Axis::linear(-6.0..highest + HEADROOM, labels),
-        )?;
+        .build_cartesian_2d(price_axis, Axis::linear(-6.0..highest + HEADROOM, labels))?;
     chart
         .configure_mesh()
         .light_line_style(TRANSPARENT)
@@ -43,14 +40,14 @@ pub(super) fn draw(area: &Area<'_>, world: &World) -> Drawn {
         .axis_desc_style(("sans-serif", SMALL).into_font().color(&MUTED))
         .x_label_formatter(&|x| format!("{x}"))
         .y_label_formatter(&|y| format!("{y:.0}"))
-        .x_desc("share of requests refused, in %")
+        .x_desc(price_words)
         .y_desc(capacity_words(world))
         .draw()?;
 
     let (left, top) = plot.get_base_pixel();
     let at: Vec<(i32, i32)> = points
         .iter()
-        .map(|point| chart.backend_coord(&(point.refused, point.capacity)))
+        .map(|point| chart.backend_coord(&(point.price, point.capacity)))
         .map(|(x, y)| (x - left, y - top))
         .collect();
     let names: Vec<_> = points.iter().zip(&at).map(|(point, &at)| (at, width(&point.policy, SMALL), LETTERS)).collect();
@@ -94,12 +91,24 @@ fn capacity_words(world: &World) -> &'static str {
     }
 }
 
+/// The axis of what capacity is paid with, and what stands at it.
+fn price(world: &World, points: &[Point]) -> (Axis, &'static str) {
+    let prices = points.iter().map(|point| point.price).filter(|&price| price > 0.0);
+    let (least, most) =
+        prices.fold((f64::INFINITY, 0.0_f64), |(least, most), price| (least.min(price), most.max(price)));
+    if world.price_figure() == Figure::Queue {
+        let powers: i32 = [10.0, 100.0, 1000.0].iter().map(|&power| i32::from(most > power)).sum();
+        return (Axis::log_and_zero(-2, 1 + powers), "requests waiting at the host, on the mean");
+    }
+    (Axis::log_and_zero(if least < 0.01 { -3 } else { -2 }, 2), "share of requests refused, in %")
+}
+
 /// Whether any other is better in both, in a line.
 fn verdict(world: &World) -> String {
     let Some(plane) = &world.plane else { return String::new() };
     let better: Vec<&str> = plane.standing(Standing::BetterInBoth).map(|rival| rival.policy.as_str()).collect();
     let words = match better.as_slice() {
-        [] => format!("no other is as good as {} in both", plane.ours),
+        [] => format!("no other is as good as {} in both and better in one", plane.ours),
         names => format!("as good in both, better in one: {}", names.join(", ")),
     };
     shortened(&words, 64)
@@ -109,8 +118,8 @@ struct Point {
     policy: String,
     /// In per cent.
     capacity: f64,
-    /// In per cent.
-    refused: f64,
+    /// The share of refusals in per cent, or the mean queue.
+    price: f64,
     kind: Kind,
 }
 
@@ -145,11 +154,12 @@ fn points(world: &World) -> Vec<Point> {
         false if better(arm) => Kind::Better,
         false => Kind::Other,
     };
+    let queue = world.price_figure() == Figure::Queue;
     let point = |arm: &Arm| {
         Some(Point {
             policy: shortened(&arm.policy, 24),
             capacity: 100.0 * arm.mean(world.capacity_figure())?,
-            refused: 100.0 * arm.mean(Figure::Refused)?,
+            price: if queue { arm.mean(Figure::Queue)? } else { 100.0 * arm.mean(Figure::Refused)? },
             kind: kind(arm),
         })
     };

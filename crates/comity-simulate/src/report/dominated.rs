@@ -20,6 +20,67 @@ pub fn is_told(policy: &str) -> bool {
 pub struct Plane {
     /// The policy they are held against.
     pub ours: String,
+    /// Where it is itself.
+    #[serde(flatten)]
+    pub spot: Spot,
+    /// The others, in their order.
+    pub rivals: Vec<Rival>,
+}
+
+/// Where one policy stands beside ours.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Rival {
+    /// Its name.
+    pub policy: String,
+    /// Where it is.
+    #[serde(flatten)]
+    pub spot: Spot,
+    /// Where that is, beside ours.
+    pub standing: Standing,
+}
+
+/// A spot on the plane, and how long the queue is there.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Spot {
+    /// Its share of capacity, 0 to 1; of a world with lists, how well it got through.
+    pub capacity: f64,
+    /// Its share of refused requests, 0 to 1.
+    pub refused: f64,
+    /// Requests that waited at the host, on the mean.
+    pub queue: f64,
+}
+
+/// Where a policy stands beside ours, at the precision of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    /// At least as good in both, and better in one.
+    BetterInBoth,
+    /// The same, at the price of a longer queue at the host.
+    LongerQueue,
+    /// It uses more, and is refused more.
+    MoreCapacity,
+    /// It is refused less, and uses less.
+    FewerRefusals,
+    /// The same in both.
+    Equal,
+    /// Ours is at least as good in both, and better in one.
+    Worse,
+    /// It was told the pace beforehand: a bound, wherever it stands.
+    Told,
+}
+
+/// Whether a policy was told the pace beforehand, so that it is a bound and no rival: `told`, which knows what the host serves,
+/// and all that were given an interval in their names, such as `curl 100ms`.
+pub fn is_told(policy: &str) -> bool {
+    policy == "told" || policy.contains(' ')
+}
+
+/// Where all other policies of a world stand beside one.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Plane {
+    /// The policy they are held against.
+    pub ours: String,
     /// Its share of capacity, 0 to 1; of a world with lists, how well it got through.
     pub capacity: f64,
     /// Its share of refused requests, 0 to 1.
@@ -62,37 +123,44 @@ pub enum Standing {
 /// Where the other policies of a world stand beside `ours`; `None` where that was not run, or nothing else was.
 ///
 /// Means over the seeds are compared as the table shows them: capacity to a tenth of a per cent, refusals to a hundredth.
-/// What is finer than that is chance.
+/// What is finer than that is chance. All of the capacity is all there is: more than that was saved up before.
 pub fn dominated(world: &World, ours: &str) -> Option<Plane> {
-    let place = |arm: &Arm| Some((arm.mean(world.capacity_figure())?, arm.mean(Figure::Refused)?));
     let own = world.arms.iter().find(|arm| arm.policy == ours)?;
-    let (capacity, refused) = place(own)?;
+    let spot = Spot::of(own, world)?;
     let rivals: Vec<Rival> = world
         .arms
         .iter()
         .filter(|arm| arm.policy != ours)
-        .filter_map(|arm| place(arm).map(|place| (arm.policy.clone(), place)))
+        .filter_map(|arm| Spot::of(arm, world).map(|theirs| (arm.policy.clone(), theirs)))
         .map(|(policy, theirs)| Rival {
-            standing: if is_told(&policy) { Standing::Told } else { Standing::of(theirs, (capacity, refused)) },
+            standing: if is_told(&policy) { Standing::Told } else { theirs.beside(&spot) },
             policy,
-            capacity: theirs.0,
-            refused: theirs.1,
+            spot: theirs,
         })
         .collect();
-    (!rivals.is_empty()).then(|| Plane { ours: ours.to_owned(), capacity, refused, rivals })
+    (!rivals.is_empty()).then(|| Plane { ours: ours.to_owned(), spot, rivals })
 }
 
-impl Standing {
-    fn of(theirs: (f64, f64), ours: (f64, f64)) -> Self {
-        let steps = |share: f64, steps: f64| (share * steps).round();
-        let more = steps(theirs.0, CAPACITY_STEPS) - steps(ours.0, CAPACITY_STEPS);
-        let fewer = steps(ours.1, REFUSED_STEPS) - steps(theirs.1, REFUSED_STEPS);
+impl Spot {
+    fn of(arm: &Arm, world: &World) -> Option<Self> {
+        Some(Self {
+            capacity: arm.mean(world.capacity_figure())?,
+            refused: arm.mean(Figure::Refused)?,
+            queue: arm.mean(Figure::Queue)?,
+        })
+    }
+
+    fn beside(&self, ours: &Self) -> Standing {
+        let steps = |share: f64, steps: f64| (share.min(1.0) * steps).round();
+        let more = steps(self.capacity, CAPACITY_STEPS) - steps(ours.capacity, CAPACITY_STEPS);
+        let fewer = steps(ours.refused, REFUSED_STEPS) - steps(self.refused, REFUSED_STEPS);
         match (more, fewer) {
-            (0.0, 0.0) => Self::Equal,
-            (0.0.., 0.0..) => Self::BetterInBoth,
-            (..=0.0, ..=0.0) => Self::Worse,
-            (0.0.., _) => Self::MoreCapacity,
-            _ => Self::FewerRefusals,
+            (0.0, 0.0) => Standing::Equal,
+            (0.0.., 0.0..) if self.queue > ours.queue + QUEUE_STEP => Standing::LongerQueue,
+            (0.0.., 0.0..) => Standing::BetterInBoth,
+            (..=0.0, ..=0.0) => Standing::Worse,
+            (0.0.., _) => Standing::MoreCapacity,
+            _ => Standing::FewerRefusals,
         }
     }
 }
@@ -112,33 +180,31 @@ impl Plane {
 impl fmt::Display for Plane {
     /// Who is better in both and who in one, a line for each that is, without a line's end after the last.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (capacity, refused) = (percent(self.capacity, 1), percent(self.refused, 2));
-        write!(f, "{} has {capacity} of the capacity, {refused} refused", self.ours)?;
+        let queues = self.rivals.iter().map(|rival| rival.spot.queue).fold(self.spot.queue, f64::max) >= QUEUE_STEP;
+        let words = |spot: &Spot| {
+            let (capacity, refused) = (percent(spot.capacity, 1), percent(spot.refused, 2));
+            let queue = if queues { format!(", queue {:.1}", spot.queue) } else { String::new() };
+            format!("{capacity}, {refused} refused{queue}")
+        };
+        write!(f, "{}: {}", self.ours, words(&self.spot))?;
         if !self.is_dominated() {
-            f.write_str("; no other is as good in both")?;
-            if self.standing(Standing::Equal).next().is_some() {
-                f.write_str(" and better in one")?;
-            }
+            f.write_str("; no other is as good in both and better in one")?;
         }
-        for (standing, words) in [
+        for (standing, what) in [
             (Standing::BetterInBoth, "as good in both and better in one"),
-            (Standing::MoreCapacity, "more capacity"),
-            (Standing::FewerRefusals, "fewer refusals"),
-            (Standing::Equal, "the same in both"),
+            (Standing::LongerQueue, "the same, with a longer queue at the host"),
+            (Standing::MoreCapacity, "more capacity, more refused"),
+            (Standing::FewerRefusals, "fewer refused, less capacity"),
+            (Standing::Equal, "equal in both"),
             (Standing::Told, "told the pace beforehand"),
         ] {
-            let rivals: Vec<String> = self.standing(standing).map(Rival::to_string).collect();
+            let rival = |rival: &Rival| format!("{} ({})", rival.policy, words(&rival.spot));
+            let rivals: Vec<String> = self.standing(standing).map(rival).collect();
             if !rivals.is_empty() {
-                write!(f, "\n{words}: {}", rivals.join(", "))?;
+                write!(f, "\n{what}: {}", rivals.join(", "))?;
             }
         }
         Ok(())
-    }
-}
-
-impl fmt::Display for Rival {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({}, {} refused)", self.policy, percent(self.capacity, 1), percent(self.refused, 2))
     }
 }
 
@@ -151,6 +217,8 @@ pub(crate) fn percent(share: f64, digits: usize) -> String {
 const CAPACITY_STEPS: f64 = 1000.0;
 /// A hundredth of a per cent.
 const REFUSED_STEPS: f64 = 10_000.0;
+/// A queue that is longer by this is longer: a tenth of a request.
+const QUEUE_STEP: f64 = 0.1;
 
 #[cfg(test)]
 mod tests {
@@ -184,9 +252,20 @@ mod tests {
 
     #[test]
     fn what_the_table_does_not_show_decides_nothing() {
-        let (ours, near) = ((0.98, 0.001), (0.9804, 0.00104));
-        assert_eq!(Standing::of(near, ours), Standing::Equal);
-        assert_eq!(Standing::of((0.981, 0.001), ours), Standing::BetterInBoth);
+        let spot = |capacity, refused| Spot { capacity, refused, queue: 0.0 };
+        let ours = spot(0.98, 0.001);
+        assert_eq!(spot(0.9804, 0.00104).beside(&ours), Standing::Equal);
+        assert_eq!(spot(0.981, 0.001).beside(&ours), Standing::BetterInBoth);
+        assert_eq!(spot(1.03, 0.0).beside(&spot(1.0, 0.0)), Standing::Equal, "there is no more than all of it");
+    }
+
+    #[test]
+    fn a_longer_queue_is_a_price() {
+        let spot = |capacity, queue| Spot { capacity, refused: 0.0, queue };
+        let ours = spot(0.95, 0.5);
+        assert_eq!(spot(1.0, 31.0).beside(&ours), Standing::LongerQueue);
+        assert_eq!(spot(1.0, 0.55).beside(&ours), Standing::BetterInBoth);
+        assert_eq!(spot(0.95, 31.0).beside(&ours), Standing::Equal, "it is no better in any");
     }
 
     #[test]
@@ -196,16 +275,19 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "adaptive has 98.0 % of the capacity, 0.10 % refused; no other is as good in both",
-                "more capacity: cubic (100.0 %, 4.76 % refused)",
-                "fewer refusals: fixed (10.0 %, 0.00 % refused)",
+                "adaptive: 98.0 %, 0.10 % refused; no other is as good in both and better in one",
+                "more capacity, more refused: cubic (100.0 %, 4.76 % refused)",
+                "fewer refused, less capacity: fixed (10.0 %, 0.00 % refused)",
             ]
         );
-        let told = beside(&[("oracle", 1.0, 0)]).plane.unwrap().to_string();
+        let mut long = beside(&[("oracle", 1.0, 0)]).plane.unwrap();
+        let told = long.to_string();
         assert!(
             told.contains("as good in both and better in one: oracle (100.0 %") && !told.contains("no other"),
             "{told}"
         );
+        long.spot.queue = 3.0;
+        assert!(long.to_string().contains("queue 3.0"), "{long}");
     }
 
     #[test]

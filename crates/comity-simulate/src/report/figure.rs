@@ -155,30 +155,36 @@ fn got(run: &Outcome) -> u64 {
     run.hosts.iter().map(|host| host.got).sum()
 }
 
+/// Every host has the same list, and they are got through side by side.
 fn through(run: &Outcome, urls: f64, seconds: f64) -> Option<f64> {
-    let (capacity, possible) =
-        minutes(run, 0).fold((0.0, 0.0), |(capacity, possible), m| (capacity + m.capacity, possible + m.possible));
-    // A run that ended before its time, because all URLs were got or given up, would have gone on at its capacity.
-    let later = share(capacity, run.seconds).unwrap_or(0.0) * (seconds - run.seconds).max(0.0);
-    let got = share(exact(got(run)), urls.min(possible + later))?;
-    let least = time_for(run, urls);
+    let each = share(urls, exact(run.hosts.len() as u64))?;
+    let best = run.hosts.iter().map(|host| could_be_had(host, run.seconds, seconds).min(each)).sum();
+    let got = share(exact(got(run)), best)?;
+    let least = run.hosts.iter().map(|host| time_for(host, each, run.seconds)).fold(0.0, f64::max);
     Some(got * least / run.ended.unwrap_or(run.seconds).max(least))
 }
 
-/// The time in which the hosts' capacity, all together, serves so many; the length of the run where it is not enough.
-fn time_for(run: &Outcome, urls: f64) -> f64 {
-    let longest = run.hosts.iter().map(|host| host.minutes.len()).max().unwrap_or(0);
+/// What a host could have served in `planned` seconds, where the run ended after `seconds`.
+fn could_be_had(host: &HostOutcome, seconds: f64, planned: f64) -> f64 {
+    let sum = |count: fn(&Minute) -> f64| host.minutes.iter().map(count).sum::<f64>();
+    // A run that ended before its time, because all URLs were got or given up, would have gone on at its capacity.
+    let later = share(sum(|minute| minute.capacity), seconds).unwrap_or(0.0) * (planned - seconds).max(0.0);
+    sum(|minute| minute.possible) + later
+}
+
+/// The time in which a host's capacity serves so many; the length of the run where it is not enough.
+fn time_for(host: &HostOutcome, urls: f64, seconds: f64) -> f64 {
     let mut left = urls;
-    for minute in 0..longest {
-        let capacity: f64 = run.hosts.iter().filter_map(|host| host.minutes.get(minute)).map(|m| m.capacity).sum();
-        if capacity >= left && capacity > 0.0 {
-            let begins = 60.0 * exact(minute as u64);
+    let mut begins = 0.0;
+    for Minute { capacity, .. } in &host.minutes {
+        if *capacity >= left && *capacity > 0.0 {
             // The last minute is cut off where the run ends.
-            return begins + (run.seconds - begins).min(60.0) * left / capacity;
+            return begins + (seconds - begins).min(60.0) * left / capacity;
         }
         left -= capacity;
+        begins += 60.0;
     }
-    run.seconds
+    seconds
 }
 
 fn fairness(run: &Outcome) -> Option<f64> {
@@ -257,10 +263,22 @@ mod tests {
         assert_eq!(Figure::List.of(&listed, &long), Some(0.5), "half of what could be had by the end");
         assert_eq!(Figure::List.of(&listed, &endless()), None);
         assert_eq!(Figure::UsedLater.of(&listed, &world("list", "", Some(600), Vec::new())), None);
-        assert!((time_for(&listed, 900.0) - 90.0).abs() < 1e-9);
-        assert_eq!(time_for(&listed, 1e9), 600.0);
-        (listed.seconds, listed.hosts[0].minutes[1].capacity) = (90.0, 300.0);
-        assert!((time_for(&listed, 750.0) - 75.0).abs() < 1e-9, "in a minute that is cut off");
+        assert!((time_for(&listed.hosts[0], 900.0, 600.0) - 90.0).abs() < 1e-9);
+        assert_eq!(time_for(&listed.hosts[0], 1e9, 600.0), 600.0);
+        listed.hosts[0].minutes[1].capacity = 300.0;
+        assert!((time_for(&listed.hosts[0], 750.0, 90.0) - 75.0).abs() < 1e-9, "in a minute that is cut off");
+    }
+
+    #[test]
+    fn lists_of_several_hosts_are_got_through_side_by_side() {
+        let mut listed = run("adaptive", 1, 1.0, 0);
+        let mut slow = listed.hosts[0].clone();
+        for minute in &mut slow.minutes {
+            (minute.capacity, minute.possible) = (60.0, 60.0);
+        }
+        listed.hosts.push(slow);
+        (listed.hosts[0].got, listed.hosts[1].got, listed.ended) = (600, 600, Some(600.0));
+        assert_eq!(Figure::List.of(&listed, &world("two", "", Some(1200), Vec::new())), Some(1.0));
     }
 
     #[test]

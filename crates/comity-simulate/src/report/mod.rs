@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
-pub use dominated::{OURS, Plane, Rival, Standing, dominated, is_told};
+pub use dominated::{OURS, Plane, Rival, Spot, Standing, dominated, is_told};
 pub use figure::{Figure, Spread};
 
 use crate::outcome::Outcome;
@@ -107,6 +107,13 @@ impl World {
     /// list to get through, how well that went.
     pub fn capacity_figure(&self) -> Figure {
         if self.urls.is_some() { Figure::List } else { Figure::UsedLater }
+    }
+
+    /// The figure that capacity is held against on the plane: refusals, or, where nobody is refused, the queue at the host.
+    pub fn price_figure(&self) -> Figure {
+        let refused = self.arms.iter().any(|arm| arm.mean(Figure::Refused) > Some(0.0));
+        let queued = self.arms.iter().any(|arm| arm.mean(Figure::Queue) > Some(0.0));
+        if queued && !refused { Figure::Queue } else { Figure::Refused }
     }
 
     /// The same world with no more than so many hosts in each run; the figures are those of all.
