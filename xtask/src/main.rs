@@ -3,6 +3,7 @@
 //! A chore is a file (or a folder) of its own beside this one, and a line in [`CHORES`].
 #![expect(clippy::print_stdout, reason = "a chore talks to the person who runs it")]
 
+mod arms;
 mod bench;
 mod test;
 mod workspace;
@@ -25,6 +26,11 @@ const CHORES: &[Chore] = &[
         name: "bench",
         about: "decisions, waiting, fetching and shared stores beside their peers; prints ratios",
         run: bench::run,
+    },
+    Chore {
+        name: "arms",
+        about: "comity and its peers at hosts with hidden limits, by what the hosts saw",
+        run: arms::run,
     },
 ];
 

@@ -8,6 +8,7 @@
 //! - [`policy`]: turns what was taught into a pace.
 //! - [`limits`]: when a request may start: decide all, then charge all.
 //! - [`schedule`]: who of those that wait goes next.
+//! - [`uplink`]: what all hosts have in common: when most slow down together it is our own way out.
 
 extern crate alloc;
 
@@ -17,3 +18,4 @@ pub mod schedule;
 pub mod scope;
 pub mod signal;
 pub mod time;
+pub mod uplink;

@@ -59,8 +59,8 @@ impl Section<'_> {
         }
         if stored.is_err() && answer.is_ok() {
             // It does not start after all, and takes no place.
-            for member in claim.members.iter().filter(|member| member.part != Part::Learned) {
-                self.side.give_places(member.scope, claim.cost);
+            for member in claim.members {
+                self.side.give_places(member, claim.cost);
             }
         }
         stored.map(|()| answer)
@@ -95,7 +95,7 @@ impl Section<'_> {
     /// first.
     fn decide(&mut self, memory: &mut Memory, claim: &Claim<'_>, loaded: &mut [Loaded]) -> Result<(), Wait> {
         while let Err(wait) = all::decide(memory, self.now, claim) {
-            let held_by_others = matches!(wait.because, Because::InFlight(_) | Because::AfterPause);
+            let held_by_others = wait.because.is_for_a_place() || wait.because == Because::AfterPause;
             let holding = loaded.iter_mut().find(|loaded| loaded.scope == wait.scope);
             if !held_by_others || !holding.is_some_and(|holding| self.reap(memory, holding)) {
                 return Err(wait);
@@ -143,8 +143,8 @@ impl Section<'_> {
         let cell = memory.cell(loaded.scope);
         let limits = cell.limits();
         let since = cell.free_since(self.now, claim.cost, part);
-        let places_for_all = |most: u32| cell.in_flight().saturating_add(ahead).saturating_add(claim.cost) <= most;
-        if part != Part::Learned && limits.in_flight.is_some_and(|most| !places_for_all(most.get())) {
+        let wanted = ahead.saturating_add(claim.cost);
+        if cell.places_left(self.now, part).is_some_and(|left| left < wanted) {
             return Scarce::Places { since: since.max(loaded.record.freed_at()) };
         }
         let interval = cell.interval();
@@ -162,9 +162,7 @@ impl Section<'_> {
             if grant.trials >> n & 1 == 1 {
                 record.put_trial(Some(self.me));
             }
-            if member.part != Part::Learned {
-                self.side.take_places(loaded.scope, claim.cost);
-            }
+            self.side.take_places(member, claim.cost);
             record.put_interval(cell.interval());
             record.put_most_in_flight(cell.limits().in_flight.map(core::num::NonZeroU32::get));
             // Where there was enough for those ahead too, they keep their turns.
@@ -183,15 +181,21 @@ impl Section<'_> {
     /// room for waits where places are limited.
     fn places_are_known(&mut self, memory: &Memory, claim: &Claim<'_>, loaded: &[Loaded]) -> Result<(), Wait> {
         for (member, loaded) in claim.members.iter().zip(loaded) {
-            let Some(most) = memory.cell(loaded.scope).limits().in_flight else { continue };
-            if member.part == Part::Learned || !loaded.is_shared() {
+            let cell = memory.cell(loaded.scope);
+            let set = cell.limits().in_flight.filter(|_| member.part != Part::Learned);
+            let because = match (set, cell.learned().in_flight()) {
+                (Some(most), _) => Because::InFlight(most.get()),
+                (None, Some(most)) => Because::Concurrency(most),
+                (None, None) => continue,
+            };
+            if !loaded.is_shared() {
                 continue;
             }
             let settled = self.header.settled || self.roster.all_told(self.header.generation);
             self.header.settled = settled;
             if !settled || !loaded.record.has_room_for(self.me) {
                 let until = self.now.after(LEAST_POLL * 2);
-                return Err(Wait { until, scope: loaded.scope, because: Because::InFlight(most.get()) });
+                return Err(Wait { until, scope: loaded.scope, because });
             }
         }
         Ok(())
@@ -205,7 +209,8 @@ impl Section<'_> {
         let Some(holding) = loaded.iter().find(|loaded| loaded.scope == wait.scope) else { return wait.until };
         let others_hold = match wait.because {
             Because::AfterPause => holding.record.trial() != Some(self.me),
-            _ => self.others_places(holding).next().is_some(),
+            Because::Concurrency(_) => self.others_places(holding).next().is_some(),
+            _ => self.others_places(holding).any(|held| held.places > 0),
         };
         if !others_hold {
             return wait.until;

@@ -173,7 +173,7 @@ impl Header {
 pub(crate) const HEADER_BYTES: usize = 128;
 const MAGIC: &[u8; 8] = b"COMITYPC";
 /// A file of another version is not read.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 const HEADER_SEED: u64 = 11;
 /// A machine whose clock was never set starts here, so that "an hour ago" is never before the origin.
 const EARLIEST: u64 = 1_000_000_000_000_000_000;

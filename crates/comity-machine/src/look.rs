@@ -181,7 +181,7 @@ impl Readable for Look {
 fn known<'a>(record: &Record, roster: &Roster, lives: impl Fn(Ref) -> Option<&'a Seen>) -> Option<Known> {
     let mut state = record.state()?;
     let places: Vec<(String, u32)> =
-        record.places().filter_map(|(member, count)| Some((lives(member)?.name.clone(), count))).collect();
+        record.places().filter_map(|(member, held)| Some((lives(member)?.name.clone(), held.places))).collect();
     state.in_flight = places.iter().map(|(_, count)| *count).fold(0, u32::saturating_add);
     Some(Known {
         name: record.name().to_owned(),

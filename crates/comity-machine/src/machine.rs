@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use comity_core::limits::all::{self, Begin, Cells as _, Claim, Effects, Grant};
-use comity_core::limits::{Member, Part, ScopeId, Share};
+use comity_core::limits::{Member, ScopeId, Share};
 use comity_core::time::Instant;
 use comity_store::{
     Alone, Asked, Claimed, Lesson, Listing, Memory, News, OnFailure, ReadClock, Readable, ScopeKind, Shared, Standing,
@@ -25,7 +25,7 @@ use crate::index;
 use crate::look::Look;
 use crate::opening::{self, Opened, Opening};
 use crate::place::Place;
-use crate::record::Record;
+use crate::record::{Held, Record};
 use crate::roster::Roster;
 use crate::section::Loaded;
 use crate::side::Side;
@@ -209,7 +209,7 @@ impl Machine {
                 Some((name, _)) => self.side.unsaid(scope, key(name)),
                 None => {}
             }
-            memory.cell_mut(scope).set_in_flight(self.side.own(scope));
+            self.side.own(scope).put_into(memory.cell_mut(scope));
         }
     }
 
@@ -256,8 +256,8 @@ impl Shared for Machine {
             self.unsaid(memory, claim.members.iter().map(|member| member.scope));
             let answer = self.alone.claim(memory, now, claim);
             if answer.is_ok() {
-                for member in claim.members.iter().filter(|member| member.part != Part::Learned) {
-                    self.side.take_places(member.scope, claim.cost);
+                for member in claim.members {
+                    self.side.take_places(member, claim.cost);
                 }
             }
             answer
@@ -301,8 +301,8 @@ impl Shared for Machine {
         let released = self.inside(memory, now, |section, memory| section.release(memory, members, grant));
         released.unwrap_or_else(|| {
             self.unsaid(memory, members.iter().map(|member| member.scope));
-            for member in members.iter().filter(|member| member.part != Part::Learned) {
-                self.side.give_places(member.scope, grant.cost);
+            for member in members {
+                self.side.give_places(member, grant.cost);
             }
             all::release(memory, members, grant)
         })
@@ -400,7 +400,7 @@ impl Drop for Machine {
                 {
                     continue;
                 }
-                record.put_places(me, 0);
+                record.put_places(me, Held::default());
                 record.leave(me);
                 if let Err(error) = opened.file.write(index::record_at(number), record.sealed(opened.generation)) {
                     tracing::debug!("places were not given back: {error}");

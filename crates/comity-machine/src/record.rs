@@ -6,7 +6,7 @@
 use core::num::NonZeroU32;
 use std::time::Duration;
 
-use comity_core::limits::{MEMORY, SNAPSHOT_BYTES, Snapshot};
+use comity_core::limits::{Cell, MEMORY, Part, SNAPSHOT_BYTES, Snapshot};
 use comity_core::time::Instant;
 
 use crate::sum::{Key, sum};
@@ -21,6 +21,15 @@ pub(crate) struct Record {
 /// A member in a record: its slot and its incarnation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Ref(u32);
+
+/// What a member has in flight at a scope.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Held {
+    /// Places: what each of its requests costs.
+    pub(crate) places: u32,
+    /// Its requests under limits that a caller brought, which count towards a learned concurrency alone (T5).
+    pub(crate) guests: u32,
+}
 
 /// Who last made a scope slower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +60,44 @@ impl Ref {
 
     pub(crate) fn of(number: u32) -> Option<Self> {
         (number != 0).then_some(Self(number))
+    }
+}
+
+impl Held {
+    /// What a request of this part and cost has.
+    pub(crate) fn by(part: Part, cost: u32) -> Self {
+        match part {
+            Part::Learned => Self { places: 0, guests: 1 },
+            Part::Own | Part::Bound => Self { places: cost, guests: 0 },
+        }
+    }
+
+    pub(crate) fn is_nothing(self) -> bool {
+        self == Self::default()
+    }
+
+    #[must_use]
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self { places: self.places.saturating_add(other.places), guests: self.guests.saturating_add(other.guests) }
+    }
+
+    #[must_use]
+    pub(crate) fn less(self, other: Self) -> Self {
+        Self { places: self.places.saturating_sub(other.places), guests: self.guests.saturating_sub(other.guests) }
+    }
+
+    /// The scope has so much in flight.
+    pub(crate) fn put_into(self, cell: &mut Cell) {
+        cell.set_in_flight(self.places);
+        cell.set_guests(self.guests);
+    }
+
+    fn to_number(self) -> u32 {
+        self.guests.min(MOST_GUESTS) << PLACES_BITS | self.places.min(MOST_COUNTED)
+    }
+
+    fn of_number(number: u32) -> Self {
+        Self { places: number & MOST_COUNTED, guests: number >> PLACES_BITS }
     }
 }
 
@@ -277,16 +324,17 @@ impl Record {
         }
     }
 
-    /// Who is in flight, with how many places.
-    pub(crate) fn places(&self) -> impl Iterator<Item = (Ref, u32)> {
-        (0..MOST_PLACES).filter_map(|n| Some((Ref::of(self.u32(PLACES + n * 8))?, self.u32(PLACES + n * 8 + 4))))
+    /// Who is in flight, with what it has.
+    pub(crate) fn places(&self) -> impl Iterator<Item = (Ref, Held)> {
+        let held = |n: usize| Held::of_number(self.u32(PLACES + n * 8 + 4));
+        (0..MOST_PLACES).filter_map(move |n| Some((Ref::of(self.u32(PLACES + n * 8))?, held(n))))
     }
 
-    /// Puts a member's count in place of the one it had. False where there is no room for another member.
-    pub(crate) fn put_places(&mut self, member: Ref, count: u32) -> bool {
+    /// Puts what a member has in place of what it had. False where there is no room for another member.
+    pub(crate) fn put_places(&mut self, member: Ref, held: Held) -> bool {
         let of = |n: usize| PLACES + n * 8;
         let own = (0..MOST_PLACES).find(|n| self.u32(of(*n)) == member.number());
-        match (own, count) {
+        match (own, held.to_number()) {
             (None, 0) => true,
             (Some(n), 0) => {
                 self.put_u64(of(n), 0);
@@ -423,6 +471,12 @@ pub(crate) const PAGE_BYTES: usize = 4096;
 pub(crate) const RECORDS_A_PAGE: u32 = (PAGE_BYTES / RECORD_BYTES) as u32;
 /// Members that can be in flight at one scope at once.
 const MOST_PLACES: usize = 40;
+/// Of a member's number the low bits are its places, and the others its guests.
+const PLACES_BITS: u32 = 20;
+/// No host is asked a million requests at once by one process …
+const MOST_COUNTED: u32 = (1 << PLACES_BITS) - 1;
+/// … nor learns a concurrency of four thousand.
+const MOST_GUESTS: u32 = u32::MAX >> PLACES_BITS;
 /// Members that can stand in line at one scope.
 const MOST_TURNS: usize = 24;
 /// How long after its claims a process's spacing holds for all who share a scope; three intervals where those are longer.
@@ -463,6 +517,10 @@ mod tests {
         record
     }
 
+    fn held(places: u32, guests: u32) -> Held {
+        Held { places, guests }
+    }
+
     fn member(n: u16) -> Ref {
         Ref::new(n, 1)
     }
@@ -494,11 +552,21 @@ mod tests {
     fn places_are_each_members_own() {
         let mut record = record("example.org");
         for n in 0..MOST_PLACES as u16 {
-            assert!(record.put_places(member(n), 2));
+            assert!(record.put_places(member(n), held(2, 0)));
         }
-        assert!(!record.put_places(member(99), 1), "full");
-        assert!(record.put_places(member(3), 7) && record.put_places(member(4), 0) && record.put_places(member(99), 1));
-        assert_eq!(record.places().map(|(_, count)| count).sum::<u32>(), 2 * 38 + 7 + 1);
+        assert!(!record.put_places(member(99), held(1, 0)), "full");
+        assert!(record.put_places(member(3), held(7, 5)) && record.put_places(member(4), held(0, 0)));
+        assert!(record.put_places(member(99), held(0, 1)), "a guest is counted as well");
+        let all = record.places().fold(Held::default(), |all, (_, held)| all.and(held));
+        assert_eq!(all, held(2 * 38 + 7, 6));
+    }
+
+    #[test]
+    fn more_than_can_be_counted_is_the_most_that_can() {
+        for (places, guests) in [(0, 0), (1, 0), (0, 1), (MOST_COUNTED, MOST_GUESTS)] {
+            assert_eq!(Held::of_number(held(places, guests).to_number()), held(places, guests));
+        }
+        assert_eq!(Held::of_number(held(u32::MAX, u32::MAX).to_number()), held(MOST_COUNTED, MOST_GUESTS));
     }
 
     #[test]
@@ -523,7 +591,7 @@ mod tests {
     fn nothing_is_noted_as_changed_that_is_not() {
         let mut record = record("example.org");
         record.put_interval(Duration::ZERO);
-        record.put_places(member(1), 0);
+        record.put_places(member(1), Held::default());
         record.leave(member(1));
         assert!(!record.is_changed());
         record.queue(member(1));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use comity_core::limits::all::Cells as _;
-use comity_core::limits::{Cell, Gcra, Limits, Part, Pause, ScopeId, Share, Snapshot, Window, Windows};
+use comity_core::limits::{Cell, Gcra, Limits, Pause, ScopeId, Snapshot, Window, Windows};
 use comity_core::policy::Learned;
 use comity_core::time::Instant;
 use comity_store::{Memory, ScopeKind, Store as _};
@@ -13,7 +13,7 @@ use crate::file::PaceFile;
 use crate::header::Header;
 use crate::index;
 use crate::log::LogPage;
-use crate::record::{RECORDS_A_PAGE, Record, Ref};
+use crate::record::{Held, RECORDS_A_PAGE, Record, Ref};
 use crate::roster::Roster;
 use crate::side::Side;
 use crate::sum::{Key, key};
@@ -164,10 +164,9 @@ impl Section<'_> {
         let stale: Vec<Ref> =
             into.record.places().map(|(member, _)| member).filter(|of| self.is_my_past(*of)).collect();
         for member in stale {
-            into.record.put_places(member, 0);
+            into.record.put_places(member, Held::default());
         }
-        let others: u32 = self.others_places(into).fold(0, u32::saturating_add);
-        memory.cell_mut(scope).set_in_flight(others.saturating_add(own));
+        self.others_places(into).fold(own, Held::and).put_into(memory.cell_mut(scope));
         Ok(())
     }
 
@@ -196,7 +195,7 @@ impl Section<'_> {
         if !record.is_changed() && log.is_none() {
             return Ok(());
         }
-        record.put_ready(ready(cell, &state, self.now));
+        record.put_ready(cell.ready(self.now));
         if loaded.learned_elsewhere.is_none() {
             record.put_learned_at(self.now);
         }
@@ -230,12 +229,13 @@ impl Section<'_> {
         if loaded.is_own {
             return changed;
         }
-        let places: Vec<(Ref, u32)> = loaded.record.places().collect();
+        let places: Vec<(Ref, Held)> = loaded.record.places().collect();
         let cell = memory.cell_mut(loaded.scope);
-        for (member, count) in places {
+        for (member, held) in places {
             if member != self.me && !self.roster.lives(member) {
-                loaded.record.put_places(member, 0);
-                cell.set_in_flight(cell.in_flight().saturating_sub(count));
+                loaded.record.put_places(member, Held::default());
+                let all = Held { places: cell.in_flight(), guests: cell.guests() };
+                all.less(held).put_into(cell);
                 changed = true;
             }
         }
@@ -250,10 +250,10 @@ impl Section<'_> {
         changed
     }
 
-    /// Places of others at this scope.
-    pub(crate) fn others_places(&self, loaded: &Loaded) -> impl Iterator<Item = u32> {
+    /// What others have in flight at this scope.
+    pub(crate) fn others_places(&self, loaded: &Loaded) -> impl Iterator<Item = Held> {
         let me = self.me;
-        loaded.record.places().filter(move |(member, _)| *member != me).map(|(_, count)| count)
+        loaded.record.places().filter(move |(member, _)| *member != me).map(|(_, held)| held)
     }
 
     /// Tells those that wait elsewhere to ask anew.
@@ -303,14 +303,6 @@ fn log_to_write(
     }
     let page = LogPage::make(generation, key, &state.windows);
     read.is_none_or(|read| read.0 != page.0).then_some((page, longest.max(state.windows.reach().1)))
-}
-
-/// When its clocks let the next request start, whoever is in flight.
-fn ready(cell: &Cell, state: &Snapshot, now: Instant) -> Instant {
-    let limits = cell.limits();
-    let windows = state.windows.earliest(&limits.windows, 1, Share::WHOLE).map_or(Instant::ZERO, |(at, _)| at);
-    let spacing = state.spacing.earliest(limits.interval, limits.burst.get());
-    cell.free_since(now, 1, Part::Learned).max(spacing).max(windows)
 }
 
 /// As after a start that used up everything at once.

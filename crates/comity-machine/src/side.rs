@@ -1,7 +1,8 @@
 //! What a process keeps beside its memory's scopes: where their records are, and its own places.
 
-use comity_core::limits::ScopeId;
+use comity_core::limits::{Member, ScopeId};
 
+use crate::record::Held;
 use crate::sum::Key;
 
 /// A table by scope.
@@ -22,8 +23,8 @@ pub(crate) struct Note {
     pub(crate) generation: u64,
     /// How often the record had been forgotten then.
     pub(crate) forgets: u32,
-    /// Places of this process.
-    pub(crate) own: u32,
+    /// What this process has in flight.
+    pub(crate) own: Held,
     /// This process did something here that the record does not say.
     unsaid: bool,
 }
@@ -73,26 +74,28 @@ impl Side {
         note
     }
 
-    /// A scope's own places.
-    pub(crate) fn own(&self, scope: ScopeId) -> u32 {
-        self.notes.get(scope.0 as usize).map_or(0, |note| note.own)
+    /// What this process has in flight at a scope.
+    pub(crate) fn own(&self, scope: ScopeId) -> Held {
+        self.notes.get(scope.0 as usize).map_or(Held::default(), |note| note.own)
     }
 
-    pub(crate) fn take_places(&mut self, scope: ScopeId, cost: u32) {
-        if let Some(note) = self.notes.get_mut(scope.0 as usize) {
-            note.own = note.own.saturating_add(cost);
+    /// A request of this process starts.
+    pub(crate) fn take_places(&mut self, member: &Member, cost: u32) {
+        if let Some(note) = self.notes.get_mut(member.scope.0 as usize) {
+            note.own = note.own.and(Held::by(member.part, cost));
         }
     }
 
-    pub(crate) fn give_places(&mut self, scope: ScopeId, cost: u32) {
-        if let Some(note) = self.notes.get_mut(scope.0 as usize) {
-            note.own = note.own.saturating_sub(cost);
+    /// It has ended.
+    pub(crate) fn give_places(&mut self, member: &Member, cost: u32) {
+        if let Some(note) = self.notes.get_mut(member.scope.0 as usize) {
+            note.own = note.own.less(Held::by(member.part, cost));
         }
     }
 
     /// The records in which this process has places.
     pub(crate) fn records_with_places(&self) -> impl Iterator<Item = (u32, Key)> {
-        self.notes.iter().filter(|note| note.own > 0).filter_map(|note| Some((note.number()?, note.key)))
+        self.notes.iter().filter(|note| !note.own.is_nothing()).filter_map(|note| Some((note.number()?, note.key)))
     }
 
     /// Something was done here without the store.
@@ -125,6 +128,6 @@ impl Side {
     /// Scopes in which this process has places.
     pub(crate) fn with_places(&self) -> impl Iterator<Item = ScopeId> {
         let numbered = self.notes.iter().enumerate();
-        numbered.filter(|(_, note)| note.own > 0).map(|(at, _)| ScopeId(at as u32))
+        numbered.filter(|(_, note)| !note.own.is_nothing()).map(|(at, _)| ScopeId(at as u32))
     }
 }

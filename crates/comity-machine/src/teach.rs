@@ -56,21 +56,18 @@ impl Section<'_> {
     ) -> Result<Effects, Trouble> {
         let mut loaded = self.load_all(memory, members.iter().map(|member| member.scope))?;
         for (member, loaded) in members.iter().zip(&mut loaded) {
-            let cell = memory.cell(loaded.scope);
             // From now on there is a place; where one was free before, since then.
-            if cell.limits().in_flight.is_some_and(|most| cell.in_flight() >= most.get()) {
+            if memory.cell(loaded.scope).places_left(self.now, Part::Own) == Some(0) {
                 loaded.record.put_freed_at(self.now);
             }
-            if member.part != Part::Learned {
-                self.side.give_places(loaded.scope, grant.cost);
-            }
+            self.side.give_places(member, grant.cost);
         }
         let effects = all::release(memory, members, grant);
         let stored = self.store_all(memory, &mut loaded);
         if stored.is_err() {
             // It is given back without the store instead.
-            for member in members.iter().filter(|member| member.part != Part::Learned) {
-                self.side.take_places(member.scope, grant.cost);
+            for member in members {
+                self.side.take_places(member, grant.cost);
             }
         }
         stored.map(|()| effects)
@@ -134,7 +131,7 @@ impl Section<'_> {
     pub(crate) fn store_all(&mut self, memory: &mut Memory, all: &mut [Loaded]) -> Result<(), Trouble> {
         let stored = all.iter_mut().try_for_each(|loaded| self.store(memory, loaded));
         for loaded in all {
-            memory.cell_mut(loaded.scope).set_in_flight(self.side.own(loaded.scope));
+            self.side.own(loaded.scope).put_into(memory.cell_mut(loaded.scope));
         }
         stored
     }

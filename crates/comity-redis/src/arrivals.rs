@@ -234,7 +234,7 @@ impl Redis {
         for scope in scopes {
             if memory.kind(scope).is_some() {
                 let known = self.mirror.known(memory, scope);
-                if known.key.is_some() && (known.own > 0 || known.told > 0) {
+                if known.key.is_some() && known.holds_any() {
                     held.push((Member { scope, part: Part::Own }, None));
                 }
             }

@@ -67,7 +67,7 @@ impl Redis {
                 let mut argument = self.mirror.argument(memory, now, member);
                 argument.tr = trial;
                 let known = self.mirror.known(memory, member.scope);
-                known.told = known.own;
+                known.tells();
                 known.mutated = id;
                 keys.extend(known.key.clone());
                 arguments.push(argument);

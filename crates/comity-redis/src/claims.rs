@@ -161,9 +161,7 @@ impl Redis {
             arguments.push(self.mirror.argument(memory, now, member));
             let known = self.mirror.known(memory, member.scope);
             keys.extend(known.key.clone());
-            if member.part != Part::Learned {
-                known.out = known.out.saturating_add(pending.cost);
-            }
+            known.asks(member.part, pending.cost);
         }
         let first = pending.group().first().map(|n| pending.members[*n].scope);
         let clock = first.map_or(self.mirror.clock, |scope| self.mirror.known(memory, scope).clock);
@@ -219,11 +217,9 @@ impl Redis {
         if answer.ok {
             for n in pending.group() {
                 let member = pending.members[*n];
-                if member.part != Part::Learned {
-                    let known = self.mirror.known(memory, member.scope);
-                    known.own = known.own.saturating_add(pending.cost * (1 + answer.ahead.len() as u32));
-                    known.told = known.own;
-                }
+                let known = self.mirror.known(memory, member.scope);
+                known.takes(member.part, pending.cost, 1 + answer.ahead.len() as u32);
+                known.tells();
             }
         }
         self.restore(memory, came, &scopes, &answer);
@@ -267,10 +263,7 @@ impl Redis {
     fn no_longer_out(&mut self, memory: &Memory, pending: &Pending) {
         for n in pending.group() {
             let member = pending.members[*n];
-            if member.part != Part::Learned {
-                let known = self.mirror.known(memory, member.scope);
-                known.out = known.out.saturating_sub(pending.cost);
-            }
+            self.mirror.known(memory, member.scope).asks_no_more(member.part, pending.cost);
         }
     }
 
@@ -305,6 +298,7 @@ impl Redis {
                 None => Because::Order,
             },
             Some("f") => Because::InFlight(limits.in_flight.map_or(0, core::num::NonZeroU32::get)),
+            Some("n") => Because::Concurrency(u32::try_from(more).unwrap_or(u32::MAX)),
             Some("p") => Because::Pace(span(more)),
             Some("c") => Because::CrawlDelay(span(more)),
             Some("z") => Because::Pause,
@@ -327,8 +321,8 @@ impl Redis {
         for member in claim.members {
             let known = self.mirror.known(memory, member.scope);
             known.touched = true;
-            if member.part != Part::Learned && known.key.is_some() {
-                known.own = known.own.saturating_add(claim.cost);
+            if known.key.is_some() {
+                known.takes(member.part, claim.cost, 1);
             }
         }
         memory.pin(&Route::from(claim.members.to_vec()));
@@ -365,10 +359,7 @@ impl Redis {
             let member = pending.members[n];
             let trial = pending.trials >> n & 1 == 1;
             let started = pending.starts.iter().find(|(scope, _)| *scope == member.scope).map(|(_, at)| *at);
-            if member.part != Part::Learned {
-                let known = self.mirror.known(memory, member.scope);
-                known.own = known.own.saturating_sub(pending.cost);
-            }
+            self.mirror.known(memory, member.scope).gives(member.part, pending.cost);
             places.push((member, started.filter(|_| trial)));
         }
         if !places.is_empty() && !self.is_lost() {

@@ -10,6 +10,7 @@ use comity_core::time::{Instant, nanos};
 use comity_store::{Memory, ScopeKind};
 
 use crate::keys::Keys;
+use crate::places::Places;
 use crate::script::{Aged, Floor, Memory as Remembered, Record, Scope};
 use crate::state::{State, instant, kind, micros, span, to_text, wait_micros};
 
@@ -32,12 +33,10 @@ pub(crate) struct Known {
     name: Box<str>,
     /// Where the record is; `None` where the scope is this process's own.
     pub(crate) key: Option<String>,
-    /// Places this process holds, those it asked for, those others hold.
-    pub(crate) own: u32,
-    pub(crate) out: u32,
-    pub(crate) others: u32,
-    /// What was last told of `own`.
-    pub(crate) told: u32,
+    /// Requests in flight that take places here.
+    pub(crate) places: Places,
+    /// Those under limits that a caller brought: they count towards a learned concurrency alone.
+    pub(crate) guests: Places,
     pub(crate) raw: State,
     seen: bool,
     epoch: u32,
@@ -149,10 +148,8 @@ impl Mirror {
             let known = Known {
                 name: name.into(),
                 key,
-                own: 0,
-                out: 0,
-                others: 0,
-                told: 0,
+                places: Places::default(),
+                guests: Places::default(),
                 raw: State::default(),
                 seen: false,
                 epoch: self.epoch,
@@ -224,8 +221,11 @@ impl Mirror {
             k: kind(&limits.policy),
             to: micros(Instant::ZERO.after(limits.policy.tolerance())),
             fi: wait_micros(limits.policy.fresh().interval()),
-            own: Some(known.own),
-            out: known.out,
+            fc: limits.policy.fresh().in_flight(),
+            own: Some(known.places.own),
+            out: known.places.out,
+            og: Some(known.guests.own),
+            oo: known.guests.out,
             fg: known.raw.fg,
             sure: known.seen && !heavy && known.raw.x > micros(at),
             now: Some(micros(at)),
@@ -241,7 +241,7 @@ impl Mirror {
         let state = State::read(&record.s)?;
         let epoch = self.epoch;
         let known = self.known(memory, scope);
-        known.others = record.o;
+        (known.places.others, known.guests.others) = (record.o, record.g);
         // What is older than what this process did since would undo it.
         if call < known.mutated {
             return Some(());
@@ -250,7 +250,7 @@ impl Mirror {
         let limits = cell.limits().clone();
         let clock = known.clock;
         let mut snapshot = state.snapshot(Some(&limits.policy)).shifted(|at| clock.local(at));
-        snapshot.in_flight = known.own.saturating_add(known.others);
+        snapshot.in_flight = known.places.all();
         snapshot.windows = match &record.log {
             Some(log) => Windows::kept(log.iter().map(|(at, count)| (clock.local(instant(*at)), *count)))
                 .reaching(state.wc.unwrap_or(0), span(state.wl.unwrap_or(0))),
@@ -258,6 +258,7 @@ impl Mirror {
             None => cell.snapshot().windows,
         };
         cell.restore(&snapshot);
+        cell.set_guests(known.guests.all());
         known.version.clone_from(&state.bv);
         known.seen = true;
         known.epoch = epoch;
@@ -282,12 +283,10 @@ impl Mirror {
             if known.key.is_none() || !is_same(memory, *scope, &known.name) {
                 continue;
             }
-            let places = if alone { known.own } else { known.own.saturating_add(known.others) };
+            let count = |places: &Places| if alone { places.own } else { places.all() };
             let cell = memory.cell_mut(*scope);
-            if cell.in_flight() != places {
-                let snapshot = Snapshot { in_flight: places, ..cell.snapshot() };
-                cell.restore(&snapshot);
-            }
+            cell.set_in_flight(count(&known.places));
+            cell.set_guests(count(&known.guests));
         }
     }
 }
@@ -330,6 +329,7 @@ fn remembered(snapshot: &Snapshot, limits: &Limits, version: String) -> (Floor, 
         learned => {
             rest.b = Some(to_text(learned));
             rest.i = Some(wait_micros(learned.interval()));
+            rest.cn = learned.in_flight();
             rest.bv = Some(version);
         }
     }
@@ -353,8 +353,8 @@ fn aged(raw: &State, now: Instant, limits: &Limits, version: String) -> Option<A
         return None;
     }
     let learned = raw.learned(Some(&limits.policy)).aged(idle, &limits.policy);
-    let interval = wait_micros(learned.interval());
-    Some(Aged { v: was.clone(), b: to_text(&learned), i: interval, nv: version })
+    let (interval, concurrency) = (wait_micros(learned.interval()), learned.in_flight());
+    Some(Aged { v: was.clone(), b: to_text(&learned), i: interval, cn: concurrency, nv: version })
 }
 
 fn moved(at: Instant, by: i128) -> Instant {

@@ -8,8 +8,10 @@
 --            pu pr pn pw  pause: end, restart (0 free, 1 due, 2 out), repeats, length of the longest
 --            ti ts tl     the trial: whose, started, last sign of life       c            Crawl-delay
 --            k i b bv     policy, learned interval, its bytes, their version p d s        pressure, drained, spacing in ms
+--            cn           learned concurrency, of the same version as the interval
 --            q            advertised quota: li wi re he rs                   n            what was counted
 --            f            places in flight: member = {count, last sign of life}
+--            e            the same of requests under limits that a caller brought, each of them one
 --            o om fr      members that wait, in order; those passed over once; when a place last came free
 --            mi mt        the greatest set interval that members lately asked with, until when it holds for all of them
 --            wc wl wt     how many starts back and how long the log reaches, for whom it does last so asked
@@ -60,6 +62,18 @@ local function moved(S, by)
   if S.q then S.q.he, S.q.rs = S.q.he - by, S.q.rs - by end
 end
 
+-- What the others hold, less what those hold that gave no sign of life.
+local function of_others(places)
+  local others = 0
+  for id, place in pairs(places) do
+    if place[2] > clock then place[2] = clock end
+    if id ~= me then
+      if place[2] + lease < clock then places[id] = nil else others = others + place[1] end
+    end
+  end
+  return others
+end
+
 local function live(S)
   if S.l and S.l > clock + 1500000 then moved(S, S.l - clock) end
   if S.pu and S.pu > clock + (S.pw or 0) then S.pu = clock + (S.pw or 0) end
@@ -67,16 +81,9 @@ local function live(S)
   if S.fr and S.fr > clock then S.fr = clock end
   if S.mt then S.mt = min(S.mt, clock + hold(S.mi)) end
   if S.wt and S.wt + S.wl < clock then S.wc, S.wl, S.wt = nil, nil, nil end
-  local others = 0
-  for id, place in pairs(S.f or {}) do
-    if place[2] > clock then place[2] = clock end
-    if id ~= me then
-      if place[2] + lease < clock then S.f[id] = nil else others = others + place[1] end
-    end
-  end
-  S.f = S.f or {}
+  S.f, S.e = S.f or {}, S.e or {}
   if S.pr == 2 and S.ti ~= me and (S.tl or 0) + lease < clock then S.pr, S.ti = 1, nil end
-  return others
+  return of_others(S.f), of_others(S.e)
 end
 
 -- Whoever has starts reserved ahead must not use them in a pause.
@@ -105,7 +112,10 @@ local function raise(n, S, a)
   local all = a.hv
   if all then
     local other = foreign(S, a)
-    if all.b and not other and (S.k ~= all.k or not S.b or all.i > (S.i or 0)) then S.k, S.b, S.i, S.bv = all.k, all.b, all.i, all.bv end
+    local stricter = all.b and (all.i > (S.i or 0) or all.i == S.i and (all.cn or 0) < (S.cn or 0))
+    if all.b and not other and (S.k ~= all.k or not S.b or stricter) then
+      S.k, S.b, S.i, S.cn, S.bv = all.k, all.b, all.i, all.cn, all.bv
+    end
     if all.p and not other and (S.k ~= all.k or all.p > (S.p or 0)) then S.k, S.p, S.d, S.s = all.k, all.p, on(all.d), all.s end
     if (all.c or 0) > (S.c or 0) then S.c = all.c end
     if all.q then
@@ -125,13 +135,17 @@ local function raise(n, S, a)
 end
 
 -- Who has how many places: stored as this process's own word plus what it asked since.
-local function own_places(n, S, a)
-  if not a.own then return 0 end
-  local stored = S.f[me] and S.f[me][1] or 0
-  local count = max(a.own, min(stored, a.own + (a.out or 0)))
+local function own_of(n, places, own, out)
+  if not own then return 0 end
+  local stored = places[me] and places[me][1] or 0
+  local count = max(own, min(stored, own + (out or 0)))
   if count ~= stored then dirty[n] = true end
-  S.f[me] = {count, clock}
+  places[me] = {count, clock}
   return count
+end
+
+local function own_places(n, S, a)
+  a.mine, a.guests = own_of(n, S.f, a.own, a.out), own_of(n, S.e, a.og, a.oo)
 end
 
 local function load(n, a, born)
@@ -142,7 +156,7 @@ local function load(n, a, born)
     kept, S = false, {fg = S.fg, k = S.k == 'p' and 'p' or nil, s = S.k == 'p' and S.s or nil}
   end
   a.new = not kept
-  a.others = live(S)
+  a.others, a.strangers = live(S)
   if not kept and born then
     -- The store has lost its state: as after a start that used up the whole burst.
     S.v, S.w, S.l = born + (a.i or 0) * ((a.bu or 1) - 1), born + (a.to or 0), born
@@ -168,18 +182,21 @@ local function save(n, S, a)
   if S.wl then lasts((S.l or clock) + S.wl) end
   for id, ends in pairs(S.r or {}) do if ends <= clock then S.r[id] = nil end end
   if S.r and next(S.r) == nil then S.r = nil end
-  local count, places = 0, S.f
-  for id, place in pairs(S.f) do
-    if place[1] == 0 then S.f[id] = nil else count, till = count + 1, max(till, place[2] + lease) end
+  local places, guests = S.f, S.e
+  local function held(of)
+    for id, place in pairs(of) do
+      if place[1] == 0 then of[id] = nil else lasts(place[2] + lease) end
+    end
+    return next(of) and of
   end
-  if count == 0 then S.f = nil end
+  S.f, S.e = held(S.f) or nil, held(S.e) or nil
   if S.o and #S.o == 0 then S.o, S.om = nil, nil end
   S.x = max(S.x or 0, till)
   local bytes = cmsgpack.pack(S)
   local expires = string.format('%.0f', floor(min(max(S.x - clock, 0), 2 * KEPT) / 1000) + 60001)
   redis.call('SET', KEYS[n], bytes, 'PX', expires)
   if logs[n] and logs[n].pushed then redis.call('PEXPIRE', KEYS[a.lk], expires) end
-  S.f = places
+  S.f, S.e = places, guests
   return bytes
 end
 
@@ -233,6 +250,21 @@ local function learned(S, a, at)
   return S.i or a.fi or 0
 end
 
+-- What was learned of it, of a new scope, or less what its age takes from it: nothing where the policy has no say.
+local function concurrency(S, a, at)
+  if not a.k or S.k ~= a.k then return a.fc end
+  if a.ag and a.ag.v == S.bv and S.l and at - S.l >= HOUR then return a.ag.cn end
+  return S.cn or a.fc
+end
+
+local function flying(a) return a.mine + a.others + a.guests + a.strangers end
+
+-- A start that is reserved ahead holds a place which it does not use yet: half of the learned ones are left to others.
+local function spares(S, a)
+  local most = concurrency(S, a, clock)
+  return not most or 2 * flying(a) < most
+end
+
 local function quota_earliest(S, at, cost)
   local q = S.q
   if at >= q.rs then return 0 end
@@ -269,9 +301,11 @@ local function check(n, S, a, at, cost)
       end
       if free then bind(free, 'w', which - 1) end
     end
-    local flying = a.mine + a.others
-    if a.m and flying > 0 and flying + cost > a.m then bind(FAR, 'f') end
+    local taken = a.mine + a.others
+    if a.m and taken > 0 and taken + cost > a.m then bind(FAR, 'f') end
   end
+  local most = concurrency(S, a, at)
+  if most and flying(a) >= most then bind(FAR, 'n', most) end
   local pace = learned(S, a, at)
   if pace > 0 and S.w then bind(S.w + pace - (a.to or 0), 'p', pace) end
   if (S.c or 0) > 0 and S.w then bind(S.w + S.c, 'c', S.c) end
@@ -336,7 +370,7 @@ end
 local function charge(n, S, a, at, cost, asked, due)
   local late
   if a.ag and a.ag.v == S.bv and S.k == a.k and S.l and at - S.l >= HOUR then
-    S.b, S.i, S.bv = a.ag.b, a.ag.i, a.ag.nv
+    S.b, S.i, S.cn, S.bv = a.ag.b, a.ag.i, a.ag.cn, a.ag.nv
   end
   if a.part ~= 'l' then
     if a.i and a.i > 0 then
@@ -349,10 +383,13 @@ local function charge(n, S, a, at, cost, asked, due)
     if a.win then log_start(n, S, a, at, cost) end
     a.mine = a.mine + cost
     S.f[me] = {a.mine, clock}
+  else
+    a.guests = a.guests + 1
+    S.e[me] = {a.guests, clock}
   end
   local back = space(S, 'w', at, due, max(learned(S, a, at), S.c or 0), cost)
   if a.k == 'p' and not foreign(S, a) then
-    if S.k ~= 'p' then S.k, S.p, S.d, S.b, S.i, S.bv = 'p', 0, 0, nil, nil, nil end
+    if S.k ~= 'p' then S.k, S.p, S.d, S.b, S.i, S.cn, S.bv = 'p', 0, 0, nil, nil, nil, nil end
     local booked = min(max(asked, S.l or 0), at)
     drain(S, booked)
     S.s = min(20 * (1 + floor(S.p / 10)), 1200)
@@ -427,7 +464,7 @@ local ops = {}
 function ops.claim(born)
   for n, a in ipairs(call.sc) do
     local S = load(n, a, born)
-    a.mine = own_places(n, S, a)
+    own_places(n, S, a)
     if a.new and a.sure and not a.hv then answer.lost = true end
     if S.b and S.k == a.k and S.l and clock - S.l >= HOUR and not (a.ag and a.ag.v == S.bv) then answer.age = true end
   end
@@ -464,6 +501,9 @@ function ops.claim(born)
       at = free
     end
     if at > clock + call.far or select(3, ask(at, false)) then break end
+    local spare = true
+    for n, a in ipairs(call.sc) do spare = spare and spares(scopes[n], a) end
+    if not spare then break end
     local _, late = charge_all(at, clock, at)
     table.insert(answer.ahead, {at, late or -1})
     for _, S in ipairs(scopes) do
@@ -534,10 +574,10 @@ local function hear(S, a)
   local window = said.wi or (before and before.wi and max(before.wi, resets)) or resets
   local ends = clock + resets
   local grain = min(1500000, floor(window / 2))
-  local flying = a.others + (S.f[me] and S.f[me][1] or 0)
+  local taken = a.others + (S.f[me] and S.f[me][1] or 0)
   local left = said.re
   if before and math.abs(before.rs - ends) <= grain then left = min(left, before.re)
-  else left = max(0, left - max(0, flying - 1)) end
+  else left = max(0, left - max(0, taken - 1)) end
   if left == 0 then ends = clock + min(resets, said.hold) end
   S.q = {li = said.li, wi = window, re = left, he = clock, rs = ends}
 end
@@ -577,15 +617,15 @@ function ops.report()
     end
     if a.q then hear(S, a) end
     if a.un and not foreign(S, a) then
-      if S.k ~= 'p' then S.k, S.p, S.d, S.s, S.b, S.i, S.bv = 'p', 0, 0, 0, nil, nil, nil end
+      if S.k ~= 'p' then S.k, S.p, S.d, S.s, S.b, S.i, S.cn, S.bv = 'p', 0, 0, 0, nil, nil, nil, nil end
       drain(S, clock)
       S.p = min(S.p + a.un, 590)
     end
     local faster = false
     if a.nb and not foreign(S, a) then
       if S.bv == a.nb.was then
-        faster = a.nb.i < (S.i or a.fi or 0)
-        S.k, S.b, S.i, S.bv = a.k, a.nb.b, a.nb.i, a.nb.v
+        faster = a.nb.i < (S.i or a.fi or 0) or (a.nb.cn or 0) > (S.cn or a.fc or 0)
+        S.k, S.b, S.i, S.cn, S.bv = a.k, a.nb.b, a.nb.i, a.nb.cn, a.nb.v
         S.p, S.d, S.s, S.kt = nil, nil, nil, clock
       else
         table.insert(answer.stale, n - 1)
@@ -614,7 +654,7 @@ function ops.forget()
     local remembered = a.fl
     a.fl = nil
     local S = load(n, a)
-    for _, field in ipairs({'k', 'i', 'b', 'bv', 'p', 'd', 's', 'pu', 'pr', 'pn', 'pw', 'ti', 'ts', 'tl', 'q', 'n', 'lo'}) do
+    for _, field in ipairs({'k', 'i', 'cn', 'b', 'bv', 'p', 'd', 's', 'pu', 'pr', 'pn', 'pw', 'ti', 'ts', 'tl', 'q', 'n', 'lo'}) do
       S[field] = nil
     end
     S.fg, S.fr = (S.fg or 0) + 1, clock
@@ -635,6 +675,7 @@ for n, a in ipairs(call.sc) do
   local bytes = dirty[n] and not unsaved and save(n, S, a)
   if not bytes then
     if next(S.f) == nil then S.f = nil end
+    if next(S.e) == nil then S.e = nil end
     S.x = S.x or 0
     bytes = cmsgpack.pack(S)
   end
@@ -648,6 +689,6 @@ for n, a in ipairs(call.sc) do
       table.insert(log, 1, {tonumber(redis.call('LINDEX', KEYS[a.lk], at - 1)), min(each, at)})
     end
   end
-  answer.s[n] = {s = bytes, log = log, o = a.others}
+  answer.s[n] = {s = bytes, log = log, o = a.others, g = a.strangers}
 end
 return cmsgpack.pack(answer)

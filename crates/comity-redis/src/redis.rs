@@ -323,14 +323,14 @@ impl Drop for Redis {
     fn drop(&mut self) {
         let mut by_slot: HashMap<String, Vec<String>> = HashMap::new();
         for (_, known) in self.mirror.each() {
-            if (known.own + known.told > 0 || known.raw.o.contains(&self.name))
+            if (known.holds_any() || known.raw.o.contains(&self.name))
                 && let Some(key) = &known.key
             {
                 by_slot.entry(Keys::slot(key).to_owned()).or_default().push(key.clone());
             }
         }
         let gone = |keys: Vec<String>| {
-            let none = Scope { own: Some(0), bu: 1, gone: true, ..Scope::default() };
+            let none = Scope { own: Some(0), og: Some(0), bu: 1, gone: true, ..Scope::default() };
             let now = self.last_now;
             let (keys, call) = self.call("release", now, vec![none; keys.len()], keys);
             (keys, pack(&call))

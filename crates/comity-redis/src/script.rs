@@ -75,10 +75,17 @@ pub(crate) struct Scope {
     pub(crate) k: Option<&'static str>,
     pub(crate) to: i64,
     pub(crate) fi: i64,
+    /// The concurrency of a new scope.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) fc: Option<u32>,
     /// Places this process holds, and those it asked for and has no answer about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) own: Option<u32>,
     pub(crate) out: u32,
+    /// The same of requests under limits that a caller brought.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) og: Option<u32>,
+    pub(crate) oo: u32,
     /// Times forgotten, as this process knows it; whether it knows that there is a record.
     pub(crate) fg: u32,
     #[serde(skip_serializing_if = "is_false")]
@@ -164,6 +171,8 @@ pub(crate) struct Memory {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) i: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cn: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) bv: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) p: Option<u16>,
@@ -184,6 +193,8 @@ pub(crate) struct Aged {
     pub(crate) v: String,
     pub(crate) b: String,
     pub(crate) i: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cn: Option<u32>,
     pub(crate) nv: String,
 }
 
@@ -194,6 +205,8 @@ pub(crate) struct Learnt {
     pub(crate) was: Option<String>,
     pub(crate) b: String,
     pub(crate) i: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cn: Option<u32>,
     pub(crate) v: String,
 }
 
@@ -243,8 +256,9 @@ pub(crate) struct Record {
     pub(crate) s: ByteBuf,
     /// The log of its windows: instants, and how many starts each stands for.
     pub(crate) log: Option<Vec<(i64, u32)>>,
-    /// Places that others hold.
+    /// Places that others hold, and those of their requests under limits that callers brought.
     pub(crate) o: u32,
+    pub(crate) g: u32,
 }
 
 /// A sign of life.

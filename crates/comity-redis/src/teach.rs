@@ -149,7 +149,7 @@ impl Redis {
         let known = self.mirror.known(memory, scope);
         let was = known.version.replace(version.clone());
         let there = guarded(learned, |at| known.clock.store(at));
-        Learnt { was, b: to_text(&there), i: wait_micros(learned.interval()), v: version }
+        Learnt { was, b: to_text(&there), i: wait_micros(learned.interval()), cn: learned.in_flight(), v: version }
     }
 
     fn report(&mut self, memory: &Memory, now: Instant, taught: &[(Member, Taught)], fact: Fact, tries: u8) {
@@ -160,7 +160,8 @@ impl Redis {
                 let (member, lesson) = &taught[n];
                 let argument = self.mirror.argument(memory, now, *member);
                 let known = self.mirror.known(memory, member.scope);
-                (known.mutated, known.told) = (id, known.own);
+                known.tells();
+                known.mutated = id;
                 keys.extend(known.key.clone());
                 told.push(taught[n].clone());
                 arguments.push(Scope { taught: Some(lesson.clone()), ..argument });

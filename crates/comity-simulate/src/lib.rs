@@ -14,4 +14,5 @@ pub mod picture;
 pub mod report;
 pub mod scenario;
 pub mod table;
+pub mod sweep;
 pub mod world;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use comity_core::limits::all::{Begin, Claim, Grant};
 use comity_core::limits::{Because, Limits, Partial, Route, Wait};
-use comity_core::policy::Policy;
+use comity_core::policy::{AdaptiveSettings, Policy};
 use comity_core::scope::{Pattern, Rules, RulesBuilder, Target};
 use comity_core::signal::{Authoritative, Inferred, NoAnswer, Refusal, Signal};
 use comity_core::time::Instant;
@@ -28,6 +28,8 @@ pub fn every_check<S: Store>(make: impl Fn(Rules) -> S) {
     a_trial_that_is_given_back_is_followed_by_another(&make);
     places_in_flight_are_counted_and_come_back(&make);
     a_cost_takes_so_many_places(&make);
+    a_learned_concurrency_holds_whoevers_limits_they_have(&make);
+    a_burst_that_is_refused_together_teaches_once(&make);
     a_window_is_never_overfull(&make);
     a_limit_set_has_a_rate_of_its_own_and_shares_what_is_learned(&make);
     a_template_is_per_host_and_a_group_is_shared(&make);
@@ -61,6 +63,8 @@ macro_rules! conformance_tests {
             a_trial_that_is_given_back_is_followed_by_another
             places_in_flight_are_counted_and_come_back
             a_cost_takes_so_many_places
+            a_learned_concurrency_holds_whoevers_limits_they_have
+            a_burst_that_is_refused_together_teaches_once
             a_window_is_never_overfull
             a_limit_set_has_a_rate_of_its_own_and_shares_what_is_learned
             a_template_is_per_host_and_a_group_is_shared
@@ -216,6 +220,86 @@ pub fn a_cost_takes_so_many_places<S: Store>(make: &impl Fn(Rules) -> S) {
     at.waits(1, &route, "and nothing beside them");
     at.store.release(ms(2), route.members(), &nine);
     at.starts(2, &route, "all places are back");
+}
+
+/// What was learned holds for all requests of a host together: its own, and those under limits that a caller brought (T5).
+pub fn a_learned_concurrency_holds_whoevers_limits_they_have<S: Store>(make: &impl Fn(Rules) -> S) {
+    let mut at = Bench::new(make, &[], adaptive());
+    let plain = at.host("example.org");
+    let guest = at.under("example.org", &OwnLimits { set: 1, limits: Arc::new(Limits::none()) });
+    let mut now = ms(0);
+    let mut flying: Vec<(Grant, Route)> = Vec::new();
+    let wait = loop {
+        let route = if flying.len().is_multiple_of(2) { &plain } else { &guest };
+        match at.store.claim(now, &Claim::at_once(route.members(), 1, now)) {
+            Ok(grant) => flying.push((grant, route.clone())),
+            Err(wait) if matches!(wait.because, Because::Pace(_)) => now = wait.until,
+            Err(wait) => break wait,
+        }
+        assert!(flying.len() < 10_000, "nothing holds them");
+    };
+    let scope = wait.scope;
+    let most = at.store.inspect(scope).and_then(|(_, cell)| cell.learned().in_flight());
+    assert_eq!(most, u32::try_from(flying.len()).ok(), "so many as was learned: {wait:?}");
+    assert_eq!((wait.because, wait.until), (Because::Concurrency(flying.len() as u32), Instant::FAR));
+    // Each frees one place for either.
+    for (route, other) in [(&plain, &guest), (&guest, &plain)] {
+        let Some(ends) = flying.iter().position(|(_, of)| of == route) else { continue };
+        let (grant, of) = flying.remove(ends);
+        let effects = at.store.release(now, of.members(), &grant);
+        let host = of.members().iter().position(|member| member.scope == scope);
+        assert!(host.is_some_and(|n| effects.freed >> n & 1 == 1), "the freed place is told");
+        now = now.after(SPAN * 10);
+        let again = at.store.claim(now, &Claim::at_once(other.members(), 1, now));
+        flying.push((again.unwrap_or_else(|wait| panic!("a place is free: {wait:?}")), other.clone()));
+        now = now.after(SPAN * 10);
+        let full = at.store.claim(now, &Claim::at_once(route.members(), 1, now));
+        assert!(full.is_err_and(|wait| wait.because.is_for_a_place()), "and no more than one");
+    }
+}
+
+/// Only requests started since the last change teach another: a burst refused together is one objection.
+pub fn a_burst_that_is_refused_together_teaches_once<S: Store>(make: &impl Fn(Rules) -> S) {
+    let mut at = Bench::new(make, &[], adaptive());
+    let route = at.host("example.org");
+    let interval =
+        |at: &Bench<S>| at.store.inspect(route.members()[0].scope).map(|(_, cell)| cell.learned().interval());
+    let mut last = interval(&at);
+    let mut now = ms(1000);
+    let mut burst = Vec::new();
+    loop {
+        match at.store.claim(now, &Claim::at_once(route.members(), 1, now)) {
+            Ok(grant) => burst.push(grant),
+            Err(wait) if matches!(wait.because, Because::Pace(_)) => now = wait.until,
+            Err(_) => break,
+        }
+    }
+    assert!(burst.len() > 1, "several at once");
+    now = now.after(SPAN * 100);
+    let (first, others) = burst.split_at(1);
+    at.store.report(now, route.members(), &first[0], &refused(None), None);
+    let slower = interval(&at);
+    assert!(slower > last, "the first refusal teaches: {slower:?}, was {last:?}");
+    for grant in others {
+        now = now.after(SPAN);
+        at.store.report(now, route.members(), grant, &refused(None), None);
+        assert_eq!(interval(&at), slower, "the others say nothing new");
+    }
+    // From now on one tries, and each refusal is news.
+    for trial in 0..3 {
+        last = interval(&at);
+        let grant = loop {
+            match at.store.claim(now, &Claim::at_once(route.members(), 1, now)) {
+                Ok(grant) => break grant,
+                Err(wait) => now = wait.until,
+            }
+        };
+        let wait = at.store.claim(now.after(SPAN * 600_000), &Claim::at_once(route.members(), 1, now));
+        assert!(matches!(wait, Err(Wait { because: Because::Concurrency(1), .. })), "one trial at a time: {wait:?}");
+        now = now.after(SPAN);
+        at.store.report(now, route.members(), &grant, &refused(None), None);
+        assert!(interval(&at) > last, "trial {trial} teaches");
+    }
 }
 
 /// True sliding windows (field case C05).
@@ -421,6 +505,12 @@ fn every(ms: u32) -> Partial {
 
 fn places(n: u32) -> Partial {
     Partial { in_flight: NonZeroU32::new(n), ..Partial::default() }
+}
+
+/// The pace is no hindrance: what is learned is the concurrency.
+fn adaptive() -> Partial {
+    let settings = AdaptiveSettings { start: SPAN, floor: SPAN, ..AdaptiveSettings::default() };
+    Partial { policy: Some(Policy::Adaptive(settings)), ..Partial::default() }
 }
 
 fn served() -> Signal {

@@ -47,6 +47,12 @@ pub(crate) fn gave_up(why: GiveUp) {
     metrics::counter!("comity_give_ups_total", "why" => give_up(why)).increment(1);
 }
 
+/// The limit above all hosts was put on, or cut (A10).
+pub(crate) fn yielded() {
+    #[cfg(feature = "metrics")]
+    metrics::counter!("comity_uplink_yields_total").increment(1);
+}
+
 /// A start was given up because it would have been used too late.
 pub(crate) fn too_late() {
     #[cfg(feature = "metrics")]
@@ -66,6 +72,7 @@ fn no_answer(why: NoAnswer) -> &'static str {
         NoAnswer::Connect => "connect",
         NoAnswer::TimedOut => "timed_out",
         NoAnswer::Reset => "reset",
+        NoAnswer::Uplink => "uplink",
     }
 }
 

@@ -4,16 +4,17 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use comity_core::limits::all::{Begin, Cells, Claim, Effects, Grant};
-use comity_core::limits::{Limits, Member, Part, Route, ScopeId, Wait};
+use comity_core::limits::{Because, Limits, Member, Part, Route, ScopeId, Wait};
 use comity_core::schedule::{Attempted, Replay, Schedule, Ticket, Waiting};
 use comity_core::scope::{Rules, Target};
-use comity_core::signal::Reading;
+use comity_core::signal::{Inferred, NoAnswer, Reading, Signal};
 use comity_core::time::Instant;
+use comity_core::uplink::Uplink;
 use comity_store::{Lesson, Memory, OwnLimits, RouteError, Store};
 use tokio::sync::oneshot;
 
 use crate::error::Delay;
-use crate::keeping::{Keeping, Outside};
+use crate::keeping::{Keeping, Outside, Room};
 use crate::permit::Permit;
 
 /// The state of a pacer. Nobody awaits while holding its lock.
@@ -25,6 +26,11 @@ pub(crate) struct Engine {
     pending: HashMap<Ticket, Pending, foldhash::fast::RandomState>,
     sets: Vec<Arc<Limits>>,
     next_place: u64,
+    /// What all hosts have in common (A10).
+    pub(crate) uplink: Uplink,
+    /// Whether somebody may have been held back because the uplink is full, and when that last ended.
+    held_back: bool,
+    room_since: Instant,
     /// Hosts that were delayed for the first time, not told of yet: host, place and wait (P12).
     pub(crate) first_delays: Vec<(ScopeId, u64, Wait)>,
 }
@@ -75,6 +81,9 @@ impl Engine {
             pending: HashMap::default(),
             sets: Vec::new(),
             next_place: FIRST_PLACE,
+            uplink: Uplink::default(),
+            held_back: false,
+            room_since: Instant::ZERO,
             first_delays: Vec::new(),
         }
     }
@@ -105,29 +114,62 @@ impl Engine {
 
     /// Lets a request start at once, if nobody waits before it and all its scopes let it.
     pub(crate) fn try_start(&mut self, now: Instant, route: &Route, cost: u32) -> Outside {
+        if let Some(wait) = self.full(now) {
+            return Outside::Answered(Err(wait));
+        }
         if self.schedule.others_wait(route) {
             let wait = Wait {
                 until: self.schedule.deadline().unwrap_or(Instant::FAR),
                 scope: route.members()[0].scope,
-                because: comity_core::limits::Because::Order,
+                because: Because::Order,
             };
             return Outside::Answered(Err(wait));
         }
-        self.store.claim(&mut self.memory, now, &Claim::at_once(route.members(), cost, now))
+        let answer = self.store.claim(&mut self.memory, now, &Claim::at_once(route.members(), cost, now));
+        if matches!(answer, Outside::Answered(Ok(_))) {
+            self.starts(now);
+        }
+        answer
+    }
+
+    /// A claim from outside the schedule that a store answered late.
+    pub(crate) fn told(&mut self, now: Instant, claim: u64) -> Option<Result<Grant, Wait>> {
+        let answer = self.store.told(claim)?;
+        if answer.is_ok() {
+            self.starts(now);
+        }
+        Some(answer)
+    }
+
+    /// A request starts that did not wait.
+    fn starts(&mut self, now: Instant) {
+        self.uplink.started();
+        self.held_back |= self.full(now).is_some();
     }
 
     pub(crate) fn begin(&mut self, now: Instant, members: &[Member], grant: &mut Grant) -> Begin {
         self.store.begin(&mut self.memory, now, members, grant)
     }
 
-    /// Learns from an answer; those that wait and may go sooner are asked anew.
-    pub(crate) fn learn(&mut self, now: Instant, members: &[Member], lesson: &Lesson<'_>) {
-        let effects = self.store.learn(&mut self.memory, now, members, lesson);
+    /// Learns from a host's answer; those that wait and may go sooner are asked anew. What is our own uplink's and not the
+    /// host's teaches nothing (A10).
+    pub(crate) fn learn(&mut self, now: Instant, members: &[Member], host: ScopeId, lesson: &Lesson<'_>) {
+        let ours;
+        let mut lesson = *lesson;
+        if self.watch(now, host, &lesson) {
+            lesson.latency = None;
+            if matches!(lesson.signal.inferred, Inferred::NoAnswer(_)) {
+                ours = Signal::no_answer(NoAnswer::Uplink);
+                lesson.signal = &ours;
+            }
+        }
+        let effects = self.store.learn(&mut self.memory, now, members, &lesson);
         self.schedule.effects(members, effects);
     }
 
     /// Gives places back; those that wait for one are asked anew.
     pub(crate) fn release(&mut self, now: Instant, members: &[Member], grant: &Grant) {
+        self.uplink.ended();
         let effects: Effects = self.store.release(&mut self.memory, now, members, grant);
         self.schedule.effects(members, effects);
     }
@@ -144,7 +186,12 @@ impl Engine {
 
     /// When to look again if nothing happens until then; `None` while it is idle.
     pub(crate) fn deadline(&self, now: Instant) -> Option<Instant> {
-        if self.is_idle() { None } else { self.store.deadline(&self.schedule, now) }
+        if self.is_idle() {
+            return None;
+        }
+        let full = self.store.is_full(now, self.uplink.room(now));
+        let scheduled = if full { self.uplink.ends(now) } else { self.schedule.deadline() };
+        self.store.deadline(scheduled, now)
     }
 
     pub(crate) fn enqueue(&mut self, now: Instant, pending: Pending, not_before: Option<Instant>) -> Ticket {
@@ -162,9 +209,22 @@ impl Engine {
         ticket
     }
 
+    /// How many requests may start now, of all hosts together.
+    fn room(&mut self, now: Instant) -> Room {
+        let places = self.uplink.room(now);
+        if self.store.is_full(now, places) {
+            self.held_back = true;
+        } else if std::mem::take(&mut self.held_back) {
+            self.room_since = now;
+        }
+        Room { places, since: self.room_since }
+    }
+
     /// The next request that may start now.
     pub(crate) fn next_start(&mut self, now: Instant) -> Option<Started> {
-        while let Some((attempt, answer)) = self.store.next_answer(&mut self.memory, &mut self.schedule, now) {
+        loop {
+            let room = self.room(now);
+            let (attempt, answer) = self.store.next_answer(&mut self.memory, &mut self.schedule, now, room)?;
             match answer {
                 Err(wait) => {
                     let host = host_of(attempt.route.members());
@@ -175,6 +235,7 @@ impl Engine {
                     self.schedule.must_wait(&attempt, wait);
                 }
                 Ok(grant) => {
+                    self.uplink.started();
                     let waited = self.schedule.started(&attempt);
                     if let (true, Some(pending)) = (waited, self.pending.remove(&attempt.ticket)) {
                         self.memory.unpin(&pending.route);
@@ -186,7 +247,6 @@ impl Engine {
                 }
             }
         }
-        None
     }
 
     /// Every request of a line leaves it: the line is gone, and nobody would use its starts.
@@ -258,6 +318,11 @@ impl Engine {
 
     /// Why a waiting request waits.
     pub(crate) fn delay_of(&self, now: Instant, ticket: Ticket) -> Option<Delay> {
+        if let Some(wait) = self.full(now)
+            && self.schedule.is_due(now, ticket)
+        {
+            return Some(self.delay(now, &wait));
+        }
         self.schedule.wait_of(ticket).map(|wait| self.delay(now, &wait))
     }
 
@@ -265,7 +330,11 @@ impl Engine {
     pub(crate) fn delay(&self, now: Instant, wait: &Wait) -> Delay {
         Delay {
             wait: (wait.until != Instant::FAR).then(|| wait.until.since(now)),
-            scope: self.memory.inspect(wait.scope).map_or_else(|| "this table".to_owned(), |(name, _)| name.to_owned()),
+            scope: match (self.memory.inspect(wait.scope), wait.because) {
+                (_, Because::Uplink(_)) => "all hosts".to_owned(),
+                (Some((name, _)), _) => name.to_owned(),
+                (None, _) => "this table".to_owned(),
+            },
             because: wait.because,
         }
     }

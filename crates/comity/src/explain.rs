@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use comity_core::limits::all::{self, Claim};
 use comity_core::limits::{Cell, Limits, Tally};
-use comity_core::policy::Learned;
+use comity_core::policy::{Learned, Said};
 use comity_core::time::Instant;
 use comity_store::{RouteError, ScopeKind, Store};
 use url::Url;
@@ -44,6 +44,8 @@ pub struct HostState {
     pub interval: Duration,
     /// What the policy learned.
     pub learned_interval: Duration,
+    /// Requests in flight at most, as the policy learned from the latency; `None` where it has no say.
+    pub concurrency: Option<u32>,
     /// What robots.txt declares.
     pub crawl_delay: Duration,
     /// Requests in flight.
@@ -58,8 +60,12 @@ pub struct HostState {
     pub latency_floor: Option<Duration>,
     /// The share of slow answers in the last window, in percent: between 20 and 80 the host has two populations (A6).
     pub slow_share: Option<u8>,
+    /// Whether the host answers in two ways, from a cache and from what lies behind it, as far as the policy tells (A6).
+    pub bimodal: bool,
     /// What was counted.
     pub tally: Tally,
+    said: Option<Said>,
+    now: Instant,
 }
 
 /// What a scheduler may expect of a host (A12).
@@ -102,7 +108,8 @@ impl Pacer {
             })
             .collect();
         let claim = Claim::at_once(route.members(), 1, now);
-        let delay = all::decide(&engine.memory, now, &claim).err().map(|wait| engine.delay(now, &wait));
+        let wait = all::decide(&engine.memory, now, &claim).err().or_else(|| engine.full(now));
+        let delay = wait.map(|wait| engine.delay(now, &wait));
         Ok(Explanation { url: url.to_string(), scopes, delay })
     }
 
@@ -117,7 +124,8 @@ impl Pacer {
             .scopes
             .iter()
             .filter_map(|scope| {
-                let places = scope.limits.in_flight.map_or(u32::MAX, std::num::NonZeroU32::get);
+                let set = scope.limits.in_flight.map_or(u32::MAX, std::num::NonZeroU32::get);
+                let places = scope.state.concurrency.unwrap_or(u32::MAX).clamp(1, set);
                 Some(scope.state.latency_floor? / places)
             })
             .max()
@@ -144,11 +152,18 @@ impl Pacer {
 }
 
 impl HostState {
+    /// What the policy learned of the host, and from what, in words: `learned 9.8/s from two refusals, the last 3 min ago;
+    /// next probe in 4 min`. `None` where it has no more to say than its interval.
+    pub fn learned(&self) -> Option<String> {
+        self.said.map(|said| said.in_words(self.now))
+    }
+
     fn of(cell: &Cell, now: Instant) -> Self {
-        let (latency_floor, slow_share) = match cell.learned() {
-            Learned::Aimd(aimd) => (aimd.latency_floor(), aimd.slow_share()),
-            _ => (None, None),
+        let slow_share = match cell.learned() {
+            Learned::Aimd(aimd) => aimd.slow_share(),
+            _ => None,
         };
+        let said = cell.learned().said(now);
         let ahead = |at: Instant| (at > now).then(|| at.since(now));
         Self {
             interval: cell.interval(),
@@ -158,9 +173,13 @@ impl HostState {
             paused_for: ahead(cell.paused_until()),
             last_start: (cell.last_start() != Instant::ZERO).then(|| now.since(cell.last_start())),
             quota: cell.quota().and_then(|quota| Some((quota.remaining(), ahead(quota.resets())?))),
-            latency_floor,
+            latency_floor: cell.learned().latency_floor(),
             slow_share,
+            concurrency: cell.learned().in_flight(),
+            bimodal: said.is_some_and(|said| said.bimodal),
             tally: cell.tally(),
+            said,
+            now,
         }
     }
 }
@@ -183,6 +202,15 @@ impl fmt::Display for Explanation {
             }
             if !state.learned_interval.is_zero() {
                 writeln!(f, "    learned interval {:?}", state.learned_interval)?;
+            }
+            if let Some(learned) = state.learned() {
+                writeln!(f, "    {learned}")?;
+            }
+            if let Some(places) = state.concurrency {
+                writeln!(f, "    learned concurrency {places}")?;
+            }
+            if state.bimodal {
+                writeln!(f, "    answers in two ways: from a cache, and from what lies behind it")?;
             }
             if let Some(paused) = state.paused_for {
                 writeln!(f, "    paused for {paused:?}")?;

@@ -101,8 +101,9 @@ impl Inner {
     /// Waits for the answer to a claim that a store gives late, within that store's deadline; the lock is free meanwhile.
     pub(crate) fn answer_of(&self, engine: &mut MutexGuard<'_, Engine>, claim: u64) -> Result<all::Grant, Wait> {
         loop {
-            engine.hear(self.clock.now());
-            if let Some(answer) = engine.store.told(claim) {
+            let now = self.clock.now();
+            engine.hear(now);
+            if let Some(answer) = engine.told(now, claim) {
                 return answer;
             }
             self.heard.wait_for(engine, LOOK_AGAIN);
@@ -194,7 +195,7 @@ impl Inner {
         let signal = answer.signal(engine.reading(members, taught.scope), clock::wall);
         let latency = answer.measured().or_else(|| answer.is_response().then(|| now.since(held.grant.start)));
         // A refusal teaches before the refused request gives up its place (T8).
-        engine.learn(now, members, &Lesson { grant: &held.grant, signal: &signal, latency });
+        engine.learn(now, members, taught.scope, &Lesson { grant: &held.grant, signal: &signal, latency });
         let nothing_to_retry =
             signal.authoritative.refusal.is_none() && held.request.replay.retries.is_none() && signal.status.is_some();
         let decided = if nothing_to_retry {

@@ -24,6 +24,14 @@ pub(crate) struct Keeping {
     again: Option<Instant>,
 }
 
+/// How many requests may start now because of what all hosts have in common.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    pub(crate) places: u32,
+    /// What was held back until then was not due before.
+    pub(crate) since: Instant,
+}
+
 /// Who waits for a late answer.
 #[derive(Debug)]
 enum Asker {
@@ -66,6 +74,7 @@ impl Keeping {
         memory: &mut Memory,
         schedule: &mut Schedule,
         now: Instant,
+        room: Room,
     ) -> Option<(Attempt, Result<Grant, Wait>)> {
         self.hear(memory, schedule, now);
         loop {
@@ -78,7 +87,11 @@ impl Keeping {
                 let (attempt, grant) = entry.remove();
                 return Some((attempt, Ok(grant)));
             }
-            let attempt = schedule.next(now)?;
+            if self.is_full(now, room.places) {
+                return None;
+            }
+            let mut attempt = schedule.next(now)?;
+            attempt.due = attempt.due.max(room.since);
             let claim =
                 Claim { members: attempt.route.members(), cost: attempt.cost, asked: attempt.asked, due: attempt.due };
             let Some(shared) = &mut self.shared else {
@@ -94,6 +107,20 @@ impl Keeping {
                 }
             }
         }
+    }
+
+    /// Starts that a shared store was asked for, or has granted, and that nobody has got yet.
+    fn under_way(&self, now: Instant) -> usize {
+        if self.shared.is_none() {
+            return 0;
+        }
+        let soon = now.after(SOON);
+        self.asked.len() + self.answered.len() + self.ahead.range(..(soon, u64::MAX)).count()
+    }
+
+    /// Whether nobody may start now, whatever the schedule says.
+    pub(crate) fn is_full(&self, now: Instant, places: u32) -> bool {
+        places != u32::MAX && self.under_way(now) >= places as usize
     }
 
     /// A claim from outside the schedule.
@@ -149,15 +176,15 @@ impl Keeping {
         self.answered.is_empty() && self.ahead.is_empty()
     }
 
-    /// When to look again if nothing happens until then.
-    pub(crate) fn deadline(&self, schedule: &Schedule, now: Instant) -> Option<Instant> {
+    /// When to look again if nothing happens until then; `scheduled` is when the schedule wants to be asked.
+    pub(crate) fn deadline(&self, scheduled: Option<Instant>, now: Instant) -> Option<Instant> {
         if !self.answered.is_empty() {
             return Some(Instant::ZERO);
         }
         let ahead = self.ahead.first_key_value().map(|((at, _), _)| *at);
         // However far the next start is: a clock that ran on while the machine slept is noticed within a second (E06).
         let awake = self.is_shared().then(|| now.after(LOOK_AGAIN));
-        [schedule.deadline(), ahead, self.again, awake].into_iter().flatten().min()
+        [scheduled, ahead, self.again, awake].into_iter().flatten().min()
     }
 
     pub(crate) fn begin(&mut self, memory: &mut Memory, now: Instant, members: &[Member], grant: &mut Grant) -> Begin {
@@ -208,5 +235,7 @@ impl std::fmt::Debug for Keeping {
     }
 }
 
+/// A start that lies ahead no farther than this takes its place in flight already.
+const SOON: Duration = Duration::from_secs(1);
 /// How long a pacer that shares a store sleeps at most while somebody waits.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);

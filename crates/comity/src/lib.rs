@@ -40,9 +40,10 @@
 //! | `comity_refusal_wait_seconds` | histogram | | the waits they asked for |
 //! | `comity_retries_total` | counter | | requests that went back into their queue |
 //! | `comity_give_ups_total` | counter | `why`: `asked_too_long`, `no_retries_left`, `not_replayable` | requests that ended with a refusal |
-//! | `comity_no_answers_total` | counter | `why`: `resolve`, `connect`, `timed_out`, `reset` | attempts without an answer |
+//! | `comity_no_answers_total` | counter | `why`: `resolve`, `connect`, `timed_out`, `reset`, `uplink` | attempts without an answer |
 //! | `comity_late_starts_total` | counter | | starts given up because they would have been used too late |
 //! | `comity_queue_timeouts_total` | counter | | requests that waited as long as their caller wanted to |
+//! | `comity_uplink_yields_total` | counter | | times most hosts were slow or silent together, and less may be in flight to all of them |
 
 mod answer;
 mod ask;
@@ -72,13 +73,14 @@ mod standing;
 mod telling;
 #[cfg(feature = "tower")]
 pub mod tower;
+mod uplink;
 
 pub use answer::Answer;
 pub use ask::{Ask, RequestKind};
 pub use builder::Builder;
 pub use comity_core::limits::all::Origin;
 pub use comity_core::limits::{Because, Limits, Partial, Source, Window, read_rate, read_span};
-pub use comity_core::policy::{AimdSettings, Policy};
+pub use comity_core::policy::{AdaptiveSettings, AimdSettings, Policy};
 pub use comity_core::schedule::{GiveUp, Replay};
 pub use comity_core::scope::{Pattern, Rules, RulesBuilder, Target};
 pub use comity_core::signal::{NoAnswer, Reading, Signal, crawl_delay, request_rate};
@@ -91,6 +93,7 @@ pub use pacer::Pacer;
 pub use permit::{Begin, Permit, Place, Settled, Waiting};
 pub use profile::Profile;
 pub use standing::Standing;
+pub use uplink::Yielding;
 
 /// The README's example compiles.
 #[cfg(all(doctest, feature = "reqwest"))]

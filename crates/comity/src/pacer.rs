@@ -264,7 +264,8 @@ impl Pacer {
         let place = ask.place.unwrap_or_else(|| engine.place());
         if let Some(wait) = wait {
             let host = host_of(route.members());
-            if engine.memory.notice(host) {
+            // What our own uplink holds back is no delay of the host's.
+            if !matches!(wait.because, Because::Uplink(_)) && engine.memory.notice(host) {
                 engine.first_delays.push((host, place, wait));
             }
             inner.tell_first_delays(&mut engine, now);

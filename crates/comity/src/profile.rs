@@ -5,14 +5,15 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use comity_core::limits::{Limits, Source};
-use comity_core::policy::{AimdSettings, Policy};
+use comity_core::policy::{AdaptiveSettings, Policy};
 
 /// What kind of visitor this program is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
-    /// A crawler: robots.txt is obeyed, one request in flight a host, the `aimd` policy with a floor of 0.5 s.
+    /// A crawler: robots.txt is obeyed, one request in flight a host, the `adaptive` policy from 1 s on with a floor of
+    /// 0.5 s.
     Crawl,
-    /// A client of an API: no robots.txt, 32 in flight a host, slowed by refusals alone.
+    /// A client of an API: no robots.txt, 64 in flight a host at most, the `adaptive` policy from 250 ms on without a floor.
     Api,
     /// A browser: only top-level navigations are paced, by pressure (P1–P12).
     Browse,
@@ -49,8 +50,8 @@ impl Profile {
     /// A host's limits.
     pub fn limits(self) -> Limits {
         let (in_flight, policy, retry_after_limit) = match self {
-            Self::Crawl => (NonZeroU32::new(1), Policy::Aimd(AimdSettings::default()), Duration::from_secs(3600)),
-            Self::Api => (NonZeroU32::new(32), Policy::refusal(), Duration::from_secs(300)),
+            Self::Crawl => (NonZeroU32::new(1), Policy::Adaptive(CRAWL), Duration::from_secs(3600)),
+            Self::Api => (NonZeroU32::new(64), Policy::Adaptive(API), Duration::from_secs(300)),
             Self::Browse => (None, Policy::pressure(), Duration::from_secs(60)),
         };
         let source = Source::Profile(self.name());
@@ -75,3 +76,13 @@ impl FromStr for Profile {
             .ok_or_else(|| format!("`{text}` is no profile: allowed are crawl, api and browse"))
     }
 }
+
+/// Nobody asked a crawler to come: it begins slowly, and is never quick.
+const CRAWL: AdaptiveSettings = AdaptiveSettings {
+    start: Duration::from_secs(1),
+    floor: Duration::from_millis(500),
+    ceiling: Duration::from_secs(60),
+};
+/// A service expects its clients, and its limits are often far above what a page's server is asked.
+const API: AdaptiveSettings =
+    AdaptiveSettings { start: Duration::from_millis(250), floor: Duration::ZERO, ceiling: Duration::from_secs(60) };

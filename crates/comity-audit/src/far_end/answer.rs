@@ -16,10 +16,19 @@ pub(super) struct Answer<'a> {
     pub(super) reply: Reply,
     /// The earliest time of its head; the reply's own wait comes after the host's.
     pub(super) ready: Duration,
+    /// The part of that which was spent in the host's queue, where it has one.
+    pub(super) queued: Option<Duration>,
     /// The date by the host's clock.
     pub(super) date: String,
     /// Held until the head is on its way.
     pub(super) place: Option<Place<'a>>,
+}
+
+impl Answer<'_> {
+    /// An answer at once, at this second of the host's clock.
+    fn new(status: u16, now: Duration, seconds: i64) -> Self {
+        Self { reply: Reply::status(status), ready: now, queued: None, date: http_date(seconds), place: None }
+    }
 }
 
 /// A place among a host's running requests, given back when dropped.
@@ -35,17 +44,21 @@ impl Drop for Place<'_> {
 pub(super) fn answer<'a>(hosts: &'a Hosts, arrival: &Arrival) -> Answer<'a> {
     let now = arrival.at;
     let Some(open) = hosts.find(&arrival.host) else {
-        return Answer { reply: Reply::status(421), ready: now, date: http_date(wall_seconds()), place: None };
+        return Answer::new(421, now, wall_seconds());
     };
     let host = &open.host;
     let seconds = wall_seconds().saturating_add(host.clock_off_by);
-    let mut answer = Answer { reply: Reply::status(200), ready: now, date: http_date(seconds), place: None };
+    let mut answer = Answer::new(200, now, seconds);
 
     let (nth, standing) = {
         let mut memory = lock(&open.memory);
         let first = *memory.first.get_or_insert(now);
         if let Some(outage) = outage(host, now.saturating_sub(first)) {
             answer.reply = outage;
+            return answer;
+        }
+        if let Some(cache) = host.cached.filter(|cache| cache.holds(arrival)) {
+            answer.reply = page(host, arrival).after(cache.service);
             return answer;
         }
         match memory.ledger.admit(now) {
@@ -55,7 +68,7 @@ pub(super) fn answer<'a>(hosts: &'a Hosts, arrival: &Arrival) -> Answer<'a> {
                 advertise(&mut answer.reply, host.advertise, memory.ledger.standing(now));
                 return answer;
             }
-            Verdict::Admitted { ready } => answer.ready = ready,
+            Verdict::Admitted { ready, queued } => (answer.ready, answer.queued) = (ready, queued),
         }
         (memory.nth(arrival), memory.ledger.standing(now))
     };
@@ -196,6 +209,29 @@ mod tests {
         assert_eq!(answer(&hosts, &get("/")).reply.status, 429);
         drop(first);
         assert_eq!(answer(&hosts, &get("/")).reply.status, 200);
+    }
+
+    #[test]
+    fn a_cache_answers_its_share_whatever_the_host_s_limits() {
+        let refuses_all = Limit::FixedWindow { count: 0, per: Duration::from_secs(60) };
+        let host = Host::new().limit(refuses_all).cached(80, Duration::from_millis(5));
+        let hosts = World::new().host("a.example", host).open();
+        let replies: Vec<_> = (0..1000).map(|n| answer(&hosts, &get(&format!("/{n}"))).reply).collect();
+        let cached: Vec<_> = replies.iter().filter(|reply| reply.status == 200).collect();
+        assert!((760..840).contains(&cached.len()), "{}", cached.len());
+        assert!(cached.iter().all(|reply| reply.after == Duration::from_millis(5)));
+        assert_eq!(replies.iter().filter(|reply| reply.status == 429).count(), 1000 - cached.len());
+        // The same target, the same answer.
+        assert_eq!(answer(&hosts, &get("/7")).reply.status, replies[7].status);
+    }
+
+    #[test]
+    fn time_in_the_queue_is_told_apart_from_service() {
+        let limit = Limit::SlowQueue { workers: 1, service: Duration::from_millis(200), depth: 9 };
+        let hosts = World::new().host("a.example", Host::new().limit(limit)).host("b.example", Host::new()).open();
+        let queued = [(); 3].map(|()| answer(&hosts, &get("/")).queued.map(|queued| queued.as_millis()));
+        assert_eq!(queued, [Some(0), Some(200), Some(400)]);
+        assert_eq!(answer(&hosts, &Arrival { host: "b.example".into(), ..get("/") }).queued, None);
     }
 
     #[test]

@@ -69,7 +69,7 @@ fn exchange(
         Ending::KeepAlive | Ending::Close | Ending::CutAfter(_) => {}
     }
     let written = write_reply(reply, &arrival.method, keep_alive, &answer.date);
-    settle(shared, ticket, reply);
+    settle(shared, ticket, reply, answer.queued);
     // The place is free before the client can know, so that its next request finds it so.
     drop(answer.place);
     if reply.body_after.is_zero() {
@@ -84,11 +84,12 @@ fn exchange(
     Ok(!written.close)
 }
 
-/// Writes the status into the log before the client can know it.
-fn settle(shared: &Shared, ticket: Ticket, reply: &Reply) {
+/// Writes the status and what else is known into the log before the client can know it.
+fn settle(shared: &Shared, ticket: Ticket, reply: &Reply, queued: Option<Duration>) {
     let answered: Duration = shared.clock.now();
     shared.log.amend(ticket, |arrival: &mut Arrival| {
         arrival.answered = Some(answered);
+        arrival.queued = queued;
         arrival.status = (!reply.raw).then_some(reply.status);
     });
 }

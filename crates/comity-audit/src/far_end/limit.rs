@@ -52,8 +52,8 @@ pub(super) struct Ledger {
 /// What the limits say to one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It is let in and its answer is ready at this time.
-    Admitted { ready: Duration },
+    /// It is let in and its answer is ready at this time, after so long in a queue where there is one.
+    Admitted { ready: Duration, queued: Option<Duration> },
     /// It is refused, and would not be after this span.
     Refused { status: u16, retry: Duration },
 }
@@ -82,8 +82,14 @@ impl Ledger {
         if let Some((status, retry)) = refusal {
             return Verdict::Refused { status, retry };
         }
-        let ready = self.accounts.iter_mut().map(|account| account.charge(now)).max();
-        Verdict::Admitted { ready: ready.unwrap_or(now) }
+        let mut queued = None;
+        let mut ready = now;
+        for account in &mut self.accounts {
+            let Some((start, service)) = account.charge(now) else { continue };
+            queued = queued.max(Some(start.saturating_sub(now)));
+            ready = ready.max(start.saturating_add(service));
+        }
+        Verdict::Admitted { ready, queued }
     }
 
     /// An admitted request's answer is on its way.
@@ -179,8 +185,8 @@ impl Account {
         }
     }
 
-    /// Takes what one request takes and says when its answer is ready.
-    fn charge(&mut self, now: Duration) -> Duration {
+    /// Takes what one request takes; where a worker serves it, says from when and how long.
+    fn charge(&mut self, now: Duration) -> Option<(Duration, Duration)> {
         self.running += 1;
         match self.limit {
             Limit::TokenBucket { .. } => self.count -= 1,
@@ -194,11 +200,11 @@ impl Account {
                     if start > now {
                         self.times.push_back(start);
                     }
-                    return *free;
+                    return Some((start, service));
                 }
             }
         }
-        now
+        None
     }
 
     fn standing(&mut self, now: Duration) -> Option<Standing> {
@@ -243,6 +249,10 @@ mod tests {
         times.iter().map(|&time| matches!(ledger.admit(ms(time)), Verdict::Admitted { .. })).collect()
     }
 
+    fn admitted_after(queued: u64, ready: u64) -> Verdict {
+        Verdict::Admitted { ready: ms(ready), queued: Some(ms(queued)) }
+    }
+
     #[test]
     fn a_token_bucket_lets_a_burst_through_and_then_one_a_refill() {
         let mut ledger = Ledger::new(&[Limit::TokenBucket { every: ms(100), burst: 2 }]);
@@ -280,11 +290,11 @@ mod tests {
     #[test]
     fn a_slow_queue_answers_in_turn_and_refuses_past_its_depth() {
         let mut ledger = Ledger::new(&[Limit::SlowQueue { workers: 1, service: ms(100), depth: 2 }]);
-        assert_eq!(ledger.admit(ms(0)), Verdict::Admitted { ready: ms(100) });
-        assert_eq!(ledger.admit(ms(10)), Verdict::Admitted { ready: ms(200) });
-        assert_eq!(ledger.admit(ms(20)), Verdict::Admitted { ready: ms(300) });
+        assert_eq!(ledger.admit(ms(0)), admitted_after(0, 100));
+        assert_eq!(ledger.admit(ms(10)), admitted_after(90, 200));
+        assert_eq!(ledger.admit(ms(20)), admitted_after(180, 300));
         assert_eq!(ledger.admit(ms(30)), Verdict::Refused { status: 503, retry: ms(70) });
-        assert_eq!(ledger.admit(ms(100)), Verdict::Admitted { ready: ms(400) });
+        assert_eq!(ledger.admit(ms(100)), admitted_after(200, 400));
     }
 
     #[test]

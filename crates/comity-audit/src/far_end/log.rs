@@ -14,6 +14,8 @@ pub struct Arrival {
     pub answered: Option<Duration>,
     /// The status given; `None` while there is none, and for a request that was never answered.
     pub status: Option<u16>,
+    /// How long it waited in the host's queue before a worker took it; `None` where no queue let it in.
+    pub queued: Option<Duration>,
     /// The connection it came on, counted from the far end's start.
     pub connection: u64,
     /// The host asked for: lower case, without port or trailing dot.

@@ -1,7 +1,9 @@
 //! The hosts a far end plays, and how each behaves.
 
 use std::collections::HashMap;
+use std::collections::hash_map::DefaultHasher;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -65,8 +67,27 @@ pub struct Host {
     pub(super) only_listed: bool,
     pub(super) size: usize,
     pub(super) service: Duration,
+    pub(super) cached: Option<Cache>,
     pub(super) validators: bool,
     pub(super) clock_off_by: i64,
+}
+
+/// A cache in front of a host.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cache {
+    /// Of 100 targets, those it holds.
+    percent: u64,
+    /// The time it takes.
+    pub(super) service: Duration,
+}
+
+impl Cache {
+    /// Whether it holds this target: always or never, and by nothing that a client could tell from the name.
+    pub(super) fn holds(&self, arrival: &Arrival) -> bool {
+        let mut hasher = DefaultHasher::new();
+        arrival.target().hash(&mut hasher);
+        hasher.finish() % 100 < self.percent
+    }
 }
 
 pub(super) type Script = dyn Fn(&Arrival, u64) -> Option<Reply> + Send + Sync;
@@ -126,6 +147,7 @@ impl Host {
             only_listed: false,
             size: 64,
             service: Duration::ZERO,
+            cached: None,
             validators: false,
             clock_off_by: 0,
         }
@@ -231,6 +253,14 @@ impl Host {
     #[must_use]
     pub fn service(mut self, time: Duration) -> Self {
         self.service = time;
+        self
+    }
+
+    /// Puts a cache in front of the host: about `percent` of 100 targets are always answered by it after `service`, without
+    /// the host and its limits ever hearing of them. A host that answers in two ways looks slow and fast at once.
+    #[must_use]
+    pub fn cached(mut self, percent: u32, service: Duration) -> Self {
+        self.cached = Some(Cache { percent: percent.into(), service });
         self
     }
 

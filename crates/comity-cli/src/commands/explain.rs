@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use anyhow::Result;
 use clap::Args;
 use comity::presets::{Preset, presets};
-use comity::{AimdSettings, Pacer, Pattern, Policy, ScopeState, Target};
+use comity::{AdaptiveSettings, AimdSettings, Pacer, Pattern, Policy, ScopeState, Target};
 use comity_core::scope::Site;
 use comity_store::{Known, Readable};
 use serde::Serialize;
@@ -182,6 +182,9 @@ fn policy(policy: &Policy) -> String {
     match policy {
         Policy::Aimd(AimdSettings { start, floor, ceiling, .. }) => {
             format!("aimd, begins at {start:?}, at least {floor:?}, at most {ceiling:?}")
+        }
+        Policy::Adaptive(AdaptiveSettings { start, floor, ceiling }) => {
+            format!("adaptive, begins at {start:?}, at least {floor:?}, at most {ceiling:?}")
         }
         Policy::Refusal { floor } if !floor.is_zero() => format!("refusal, at least {floor:?}"),
         other => other.name().to_owned(),

@@ -20,15 +20,16 @@ use crate::exit::Usage;
 pub(crate) struct PaceFlags {
     /// What kind of visitor this is: crawl, api or browse [default: crawl]
     ///
-    /// crawl obeys robots.txt, has one request in flight per host, begins at one start a second and finds the pace the
-    /// host accepts. api asks no robots.txt, has 32 in flight, and is slowed by refusals alone. browse is slowed by
-    /// how much was asked lately.
+    /// crawl obeys robots.txt, has one request in flight per host, begins at one start a second, finds the pace the host
+    /// accepts, and makes no more than two starts a second. api asks no robots.txt, begins at four a second, and finds
+    /// that pace and how many requests the host answers at once, 64 at most. browse is slowed by how much was asked
+    /// lately.
     #[arg(long, value_name = "PROFILE", value_parser = values::profile)]
     pub(crate) profile: Option<Profile>,
 
     /// Least time between two starts of one host, such as 500ms
     ///
-    /// A policy begins there and never goes faster. It holds for every host by itself; what --limits or the
+    /// A policy begins there, or slower, and never goes faster. It holds for every host by itself; what --limits or the
     /// configuration says of a host comes before it.
     #[arg(long, value_name = "TIME", value_parser = values::span, allow_hyphen_values = true, group = "spacing")]
     interval: Option<Duration>,
@@ -45,14 +46,15 @@ pub(crate) struct PaceFlags {
     #[arg(long, value_name = "N", value_parser = values::count, allow_hyphen_values = true)]
     burst: Option<NonZeroU32>,
 
-    /// Requests in flight at one host: until the body is read, of profile api until the headers are there [default: 1, of api 32]
+    /// Requests in flight at one host: until the body is read, of profile api until the headers are there [default: 1, of api what the host answers at once, 64 at most]
     #[arg(long, value_name = "N", value_parser = values::count, allow_hyphen_values = true)]
     in_flight: Option<NonZeroU32>,
 
-    /// How a host's pace is learned: off, fixed, pressure, aimd or refusal [default: the profile's]
+    /// How a host's pace is learned: off, fixed, pressure, aimd, adaptive or refusal [default: the profile's]
     ///
     /// off learns nothing; fixed is the interval set and nothing else; pressure, aimd and refusal slow down for what
-    /// the host answers. Retry-After and Crawl-delay hold whatever the policy.
+    /// the host answers; adaptive finds the rate it accepts and how many requests it answers at once, keeps a little
+    /// under both, and remembers them. Retry-After and Crawl-delay hold whatever the policy.
     #[arg(long, value_name = "POLICY", value_parser = values::policy)]
     policy: Option<Policy>,
 
@@ -214,13 +216,19 @@ mod tests {
         for words in [&["--interval", "5s"][..], &["--per-second", "0.2"], &["--rate", "12/min"]] {
             let limits = limits(words, "https://example.org/");
             assert_eq!(limits.interval, Duration::from_secs(5), "{words:?}");
-            let Policy::Aimd(settings) = &limits.policy else { panic!("{:?}", limits.policy) };
+            let Policy::Adaptive(settings) = &limits.policy else { panic!("{:?}", limits.policy) };
             assert_eq!((settings.start, settings.floor), (Duration::from_secs(5), Duration::from_secs(5)));
             assert_eq!(limits.source("interval").unwrap().to_string(), words[0]);
         }
         let both = limits(&["--policy", "aimd", "--interval", "2s"], "https://example.org/");
         assert!(matches!(&both.policy, Policy::Aimd(settings) if settings.floor == Duration::from_secs(2)));
         assert_eq!(both.source("policy").unwrap().to_string(), "--interval, --policy");
+        let bounds = |words: &[&str]| match limits(words, "https://example.org/").policy {
+            Policy::Adaptive(settings) => (settings.start, settings.floor, settings.ceiling),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(bounds(&["--policy", "adaptive"]), bounds(&[]), "the default's name changes nothing");
+        assert_eq!(bounds(&["--policy", "adaptive", "--interval", "2s"]), bounds(&["--interval", "2s"]));
     }
 
     #[test]

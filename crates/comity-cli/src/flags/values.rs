@@ -56,7 +56,7 @@ pub(crate) fn profile(text: &str) -> Result<Profile, String> {
 
 /// A policy with its usual settings.
 pub(crate) fn policy(text: &str) -> Result<Policy, String> {
-    comity::config::policy_named(text).ok_or_else(|| "allowed are off, fixed, pressure, aimd and refusal".to_owned())
+    comity::config::policy_named(text).ok_or_else(|| comity::config::POLICIES.to_owned())
 }
 
 #[cfg(test)]
@@ -71,6 +71,7 @@ mod tests {
         assert_eq!(count_in_span("20/300s"), Ok((20, Duration::from_secs(300))));
         assert_eq!(profile("api"), Ok(Profile::Api));
         assert_eq!(policy("fixed"), Ok(Policy::Fixed));
+        assert!(matches!(policy("adaptive"), Ok(Policy::Adaptive(_))));
     }
 
     #[test]

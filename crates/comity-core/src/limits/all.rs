@@ -256,6 +256,11 @@ impl Wait {
         Self { until, scope: ScopeId(u32::MAX), because: Because::TableFull }
     }
 
+    /// No more than so many requests may be in flight to all hosts together, until an answer comes or until then.
+    pub fn uplink(until: Instant, limit: u32) -> Self {
+        Self { until, scope: ScopeId(u32::MAX), because: Because::Uplink(limit) }
+    }
+
     /// The store that is shared is out of reach; ask again then.
     pub fn store_lost(until: Instant, scope: ScopeId) -> Self {
         Self { until, scope, because: Because::StoreLost }

@@ -29,7 +29,8 @@ pub struct Cell {
     pause: Pause,
     crawl_delay: u64,
     in_flight: u32,
-    /// Requests in flight under limits that a caller brought: they take no place here, but keep the scope in the table.
+    /// Requests in flight under limits that a caller brought: they take none of the places that a person set, but count
+    /// towards a concurrency that was learned, and keep the scope in the table.
     guests: u32,
     learned: Learned,
     windows: Option<Box<Windows>>,
@@ -130,6 +131,25 @@ impl Cell {
         self.in_flight = in_flight;
     }
 
+    /// Requests in flight under limits that a caller brought (T5).
+    pub fn guests(&self) -> u32 {
+        self.guests
+    }
+
+    /// The same as a store counts them that several processes share.
+    pub fn set_guests(&mut self, guests: u32) {
+        self.guests = guests;
+    }
+
+    /// Places left under what a person set and what was learned; `None` where neither limits them.
+    pub fn places_left(&self, now: Instant, part: Part) -> Option<u32> {
+        let set = self.limits.in_flight.filter(|_| part != Part::Learned);
+        let set = set.map(|most| most.get().saturating_sub(self.in_flight));
+        let learned = self.learned_at(now).in_flight();
+        let learned = learned.map(|most| most.saturating_sub(self.in_flight.saturating_add(self.guests)));
+        [set, learned].into_iter().flatten().min()
+    }
+
     /// When the pause ends.
     pub fn paused_until(&self) -> Instant {
         self.pause.until()
@@ -183,6 +203,17 @@ impl Cell {
     pub fn free_since(&self, now: Instant, cost: u32, part: Part) -> Instant {
         let mut since = Instant::ZERO;
         self.clocks(now, cost, part, Share::WHOLE, &mut |until, _| since = since.max(until));
+        since
+    }
+
+    /// The same of its clocks alone, whoever is in flight.
+    pub fn ready(&self, now: Instant) -> Instant {
+        let mut since = Instant::ZERO;
+        self.clocks(now, 1, Part::Own, Share::WHOLE, &mut |until, because| {
+            if !because.is_for_a_place() {
+                since = since.max(until);
+            }
+        });
         since
     }
 
@@ -342,10 +373,11 @@ impl Cell {
         } else if started >= pause.until() && !matches!(signal.inferred, Inferred::NoAnswer(_)) {
             pause.served();
         }
-        match outcome {
-            Outcome::NoAnswer => tally.get_or_insert_default().no_answers += 1,
-            Outcome::ServerError => tally.get_or_insert_default().server_errors += 1,
-            _ => {}
+        if matches!(signal.inferred, Inferred::NoAnswer(_)) {
+            tally.get_or_insert_default().no_answers += 1;
+        }
+        if outcome == Outcome::ServerError {
+            tally.get_or_insert_default().server_errors += 1;
         }
         if narrowest {
             let others = in_flight.saturating_sub(1);
@@ -358,7 +390,9 @@ impl Cell {
         }
         effect.sooner |= trial_was_out && !pause.trial_is_out();
         let fact = Fact { started, outcome, latency };
+        let places = learned.in_flight();
         effect.sooner |= learned.taught(now, &fact, &limits.policy) == Change::Faster;
+        effect.sooner |= learned.in_flight() > places;
         effect
     }
 
@@ -367,6 +401,7 @@ impl Cell {
         let mut effect = Effect::default();
         if part == Part::Learned {
             self.guests = self.guests.saturating_sub(1);
+            effect.freed = self.learned.in_flight().is_some();
         } else {
             self.in_flight = self.in_flight.saturating_sub(cost);
             effect.freed = true;
@@ -423,7 +458,7 @@ impl Cell {
         }
         self.crawl_delay = self.crawl_delay.max(nanos(floor.crawl_delay));
         let same_kind = core::mem::discriminant(&floor.learned) == core::mem::discriminant(&self.learned);
-        if same_kind && floor.learned.interval() > self.learned.interval() {
+        if same_kind && floor.learned.is_stricter_than(&self.learned) {
             self.learned = floor.learned;
         }
         if !floor.windows.is_empty() {

@@ -64,6 +64,8 @@ pub enum Because {
     InFlight(u32),
     /// So many requests are in flight, and more would only wait at the host: learned from its latency.
     Concurrency(u32),
+    /// So many requests are in flight to all hosts together, and more would only wait on our own way out (A10).
+    Uplink(u32),
     /// A window (`100:120`: a hundred in any 120 s) is full.
     Window(Window),
     /// Others of this scope wait already and go first (T4).
@@ -77,7 +79,7 @@ pub enum Because {
 impl Because {
     /// Whether a place that comes free may end the wait.
     pub fn is_for_a_place(&self) -> bool {
-        matches!(self, Self::InFlight(_) | Self::Concurrency(_))
+        matches!(self, Self::InFlight(_) | Self::Concurrency(_) | Self::Uplink(_))
     }
 }
 
@@ -93,6 +95,7 @@ impl core::fmt::Display for Because {
             Self::AfterPause => f.write_str("one request tries whether the pause is over"),
             Self::InFlight(limit) => write!(f, "{limit} in flight"),
             Self::Concurrency(limit) => write!(f, "learned concurrency {limit}"),
+            Self::Uplink(limit) => write!(f, "{limit} in flight, our own uplink is slow"),
             Self::Window(window) => write!(f, "window {window}"),
             Self::Order => f.write_str("others wait longer"),
             Self::TableFull => f.write_str("table of hosts full"),

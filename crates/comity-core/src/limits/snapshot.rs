@@ -203,7 +203,8 @@ mod tests {
 
     #[test]
     fn a_state_comes_back_from_its_bytes() {
-        for learned in [Policy::Off, Policy::pressure(), Policy::refusal(), Policy::Aimd(Default::default())] {
+        let (aimd, adaptive) = (Policy::Aimd(Default::default()), Policy::Adaptive(Default::default()));
+        for learned in [Policy::Off, Policy::pressure(), Policy::refusal(), aimd, adaptive] {
             let state = Snapshot { learned: learned.fresh(), ..full() };
             assert_eq!(Snapshot::from_bytes(&state.to_bytes()), Ok(state));
         }
@@ -217,6 +218,9 @@ mod tests {
         let mut out = [0; SNAPSHOT_BYTES];
         let mut writer = Writer::new(&mut out);
         full().learned.write(&mut writer);
+        assert!(writer.len() <= LEARNED_BYTES);
+        let mut writer = Writer::new(&mut out);
+        Policy::Adaptive(Default::default()).fresh().write(&mut writer);
         assert!(writer.len() <= LEARNED_BYTES);
         assert_eq!(longest.len(), SNAPSHOT_BYTES);
     }

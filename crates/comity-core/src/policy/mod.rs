@@ -10,16 +10,18 @@ pub(crate) mod bytes;
 mod kept;
 mod pressure;
 mod refusal;
+mod said;
 
 pub use adaptive::{Adaptive, AdaptiveSettings};
 pub use aimd::{Aimd, AimdSettings};
 pub use kept::LEARNED_BYTES;
 pub use pressure::Pressure;
 pub use refusal::Refused;
+pub use said::{Rate, Said, Why};
 
 use core::time::Duration;
 
-use crate::signal::{Inferred, Signal};
+use crate::signal::{Inferred, NoAnswer, Signal};
 use crate::time::Instant;
 
 /// Which policy learns a scope's pace, with its settings.
@@ -77,7 +79,7 @@ pub struct Fact {
 pub enum Outcome {
     /// Served.
     Served,
-    /// A client error: says nothing about load (A11).
+    /// A client error, or our own uplink's: says nothing about load (A10, A11).
     Neutral,
     /// Refused; `advised` where the server said for how long.
     Refused {
@@ -100,6 +102,7 @@ impl Outcome {
             Inferred::Healthy => Self::Served,
             Inferred::Neutral => Self::Neutral,
             Inferred::ServerError => Self::ServerError,
+            Inferred::NoAnswer(NoAnswer::Uplink) => Self::Neutral,
             Inferred::NoAnswer(_) => Self::NoAnswer,
         }
     }
@@ -205,6 +208,30 @@ impl Learned {
             Self::Adaptive(adaptive) => Some(adaptive.in_flight()),
             _ => None,
         }
+    }
+
+    /// What the policy has to say for itself; `None` where it has no more to say than its interval.
+    pub fn said(&self, now: Instant) -> Option<Said> {
+        match self {
+            Self::Adaptive(adaptive) => Some(adaptive.said(now)),
+            _ => None,
+        }
+    }
+
+    /// The slow-moving floor of the latency, where the policy watches it (A5).
+    pub fn latency_floor(&self) -> Option<Duration> {
+        match self {
+            Self::Aimd(aimd) => aimd.latency_floor(),
+            Self::Adaptive(adaptive) => adaptive.latency_floor(),
+            _ => None,
+        }
+    }
+
+    /// Whether it holds requests back more than another of the same kind: by its interval, and by its places where the
+    /// intervals are the same.
+    pub(crate) fn is_stricter_than(&self, other: &Self) -> bool {
+        let fewer = |learned: &Self| core::cmp::Reverse(learned.in_flight().unwrap_or(u32::MAX));
+        (self.interval(), fewer(self)) > (other.interval(), fewer(other))
     }
 
     /// A request starts that came to the head of its queue at `asked`.

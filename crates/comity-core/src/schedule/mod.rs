@@ -177,6 +177,16 @@ impl Schedule {
         Some(wait)
     }
 
+    /// Whether what a waiter's queue waited for is over, so that its head is to be tried.
+    pub fn is_due(&self, now: Instant, ticket: Ticket) -> bool {
+        let Some(waiter) = self.waiters.get(ticket).filter(|waiter| waiter.asked <= now) else { return false };
+        match self.queues.get(waiter.queue).map(|queue| queue.state) {
+            Some(State::Ready(_)) => true,
+            Some(State::Parked(scope, _)) => self.parked.get(&scope).is_some_and(|parked| parked.wake <= now),
+            _ => false,
+        }
+    }
+
     /// A request comes to wait.
     pub fn enqueue(&mut self, now: Instant, waiting: Waiting) -> Ticket {
         let Waiting { route, cost, place, not_before } = waiting;

@@ -162,4 +162,6 @@ pub enum NoAnswer {
     TimedOut,
     /// The connection broke after the request was sent.
     Reset,
+    /// Our own uplink, resolver or connection pool was to blame, not the host: it is counted and teaches nothing (A10).
+    Uplink,
 }

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use comity_core::limits::all::{self, Begin, Claim, Grant};
 use comity_core::limits::{Cell, Limits, Member, Part, Route, ScopeId};
-use comity_core::policy::{AimdSettings, Policy};
+use comity_core::policy::{AdaptiveSettings, AimdSettings, Policy};
 use comity_core::schedule::Replay;
 use comity_core::time::Instant;
 use proptest::prelude::*;
@@ -182,10 +182,13 @@ fn random_limits(dice: &mut Dice) -> Limits {
         burst: NonZeroU32::new(dice.pick(&[1, 1, 3])).expect("above zero"),
         in_flight: NonZeroU32::new(dice.pick(&[0, 1, 2, 4])),
         windows: windows.iter().map(|text| text.parse().expect("a window")).collect(),
-        policy: match dice.below(5) {
+        policy: match dice.below(7) {
             0 => Policy::pressure(),
             1 => Policy::Aimd(AimdSettings { start: MS * 80, floor: MS * 20, ..AimdSettings::default() }),
             2 | 3 => Policy::refusal(),
+            4 | 5 => {
+                Policy::Adaptive(AdaptiveSettings { start: MS * 40, floor: MS * 5, ..AdaptiveSettings::default() })
+            }
             _ => Policy::Off,
         },
         retry_after_limit: SEC * 5,

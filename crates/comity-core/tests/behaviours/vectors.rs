@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use comity_core::limits::all::{self, Claim};
 use comity_core::limits::{Cell, Limits};
-use comity_core::policy::{AimdSettings, Fact, Learned, Outcome, Policy};
+use comity_core::policy::{AdaptiveSettings, AimdSettings, Fact, Learned, Outcome, Policy};
 use comity_core::signal::Signal;
 use comity_core::time::Instant;
 use serde_json::Value;
@@ -94,6 +94,30 @@ fn vectors_aimd() {
             expect("interval_ms", learned.interval());
             if let Learned::Aimd(aimd) = &learned {
                 expect("threshold_ms", aimd.threshold());
+            }
+        });
+    });
+}
+
+#[test]
+#[ignore = "vectors/adaptive.json is not made yet"]
+fn vectors_adaptive() {
+    for_each_case("vectors/adaptive.json", |case| {
+        let given = |name: &str| span(&case["policy"][name]);
+        let settings =
+            AdaptiveSettings { start: given("interval_ms"), floor: given("floor_ms"), ceiling: given("ceiling_ms") };
+        let policy = Policy::Adaptive(settings);
+        let mut learned = policy.fresh();
+        each_step(case, |at, step, expect| {
+            let fact = Fact {
+                started: instant(&step["started_ms"]),
+                outcome: outcome(step, step.get("retry_after_ms").is_some()),
+                latency: step.get("latency_ms").map(span),
+            };
+            learned.taught(at, &fact, &policy);
+            expect("interval_ms", learned.interval());
+            if let Some(in_flight) = step["expect"].get("in_flight") {
+                assert_eq!(learned.in_flight().map(u64::from), in_flight.as_u64(), "in flight after {step}");
             }
         });
     });

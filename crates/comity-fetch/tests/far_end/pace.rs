@@ -104,7 +104,8 @@ fn c17_one_slow_host_does_not_slow_the_others() {
     for n in 0..50 {
         urls.extend(pages(&format!("h{n}.example"), 5));
     }
-    let mut visit = Visit::new(Profile::Api, urls.clone());
+    let unspaced = Partial { policy: Some(Policy::refusal()), ..Partial::default() };
+    let mut visit = Visit::new(Profile::Api, urls.clone()).limits(unspaced);
     visit.builder = visit.builder.rule("slow.example".parse_pattern(), fixed(100));
     let visited = visit.go(&far_end);
     assert_eq!(visited.count(Outcome::Fetched), urls.len());

@@ -15,6 +15,7 @@ use crate::header::{Found, Header};
 use crate::index::least_length;
 use crate::opening::{self, Opening};
 use crate::place::Place;
+use crate::record::Held;
 use crate::roster::Roster;
 use crate::section::Section;
 use crate::side::Side;
@@ -215,7 +216,8 @@ impl Machine {
         self.set_watch();
         if had.is_some() {
             self.given_up += 1;
-            let places: u32 = self.side.with_places().map(|scope| self.side.own(scope)).fold(0, u32::saturating_add);
+            let held = self.side.with_places().map(|scope| self.side.own(scope)).fold(Held::default(), Held::and);
+            let places = held.places.saturating_add(held.guests);
             tracing::warn!(
                 "this process gave no sign of life for longer than {:?} and was taken for gone at {}: {places} places that \
                  it holds may have been given to others",
@@ -245,7 +247,7 @@ impl Machine {
         self.side = Side::default();
         let scopes: Vec<ScopeId> = memory.scopes().map(|(scope, ..)| scope).collect();
         for scope in scopes {
-            memory.cell_mut(scope).set_in_flight(0);
+            Held::default().put_into(memory.cell_mut(scope));
         }
         // The thread was not copied.
         match Watching::start(self.place.clone(), self.settings.lease, self.clock.clone()) {

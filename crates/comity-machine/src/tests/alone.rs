@@ -126,7 +126,7 @@ fn what_is_untold_is_told_once() {
     let mut side = Side::default();
     let scope = comity_core::limits::ScopeId(0);
     side.note(scope, crate::sum::key("a"));
-    side.take_places(scope, 1);
+    side.take_places(&comity_core::limits::Member { scope, part: comity_core::limits::Part::Own }, 1);
     side.unsaid(scope, crate::sum::key("a"));
     for _ in 0..100 {
         let unsaid = side.take_unsaid(true);

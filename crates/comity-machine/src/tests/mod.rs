@@ -1,6 +1,7 @@
 //! Several members on one file, in virtual time.
 
 mod alone;
+mod concurrency;
 mod crash;
 mod differing;
 mod history;
@@ -113,8 +114,12 @@ impl Member {
     }
 
     fn learn(&mut self, now: Instant, host: &str, grant: &Grant, signal: &Signal) {
+        self.learn_after(now, host, grant, signal, None);
+    }
+
+    fn learn_after(&mut self, now: Instant, host: &str, grant: &Grant, signal: &Signal, latency: Option<Duration>) {
         let route = self.route(host);
-        let lesson = Lesson { grant, signal, latency: None };
+        let lesson = Lesson { grant, signal, latency };
         self.machine.learn(&mut self.memory, now, route.members(), &lesson);
     }
 

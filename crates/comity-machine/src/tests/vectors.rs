@@ -2,7 +2,7 @@
 
 use comity_core::limits::ScopeId;
 use comity_core::limits::all::{Cells as _, Origin};
-use comity_core::policy::{AimdSettings, Learned};
+use comity_core::policy::{AdaptiveSettings, AimdSettings, Learned};
 use comity_core::signal::NoAnswer;
 use serde_json::Value;
 
@@ -83,6 +83,27 @@ fn vectors_aimd() {
             expect(step, "interval_ms", learned(member).interval());
             if let Learned::Aimd(aimd) = learned(member) {
                 expect(step, "threshold_ms", aimd.threshold());
+            }
+        }
+    });
+}
+
+#[test]
+#[ignore = "vectors/adaptive.json is not made yet"]
+fn vectors_adaptive() {
+    each_case("adaptive", |case| {
+        let given = |name: &str| span(&case["policy"][name]);
+        let settings =
+            AdaptiveSettings { start: given("interval_ms"), floor: given("floor_ms"), ceiling: given("ceiling_ms") };
+        let mut members = members_under(Limits { policy: Policy::Adaptive(settings), ..Limits::none() });
+        for (n, step) in case["steps"].as_array().unwrap().iter().enumerate() {
+            let member = &mut members[n % 2];
+            let (now, grant) = (instant(&step["at_ms"]), grant_of(instant(&step["started_ms"])));
+            member.learn_after(now, HOST, &grant, &signal_of(step), step.get("latency_ms").map(span));
+            let learned = learned(member);
+            expect(step, "interval_ms", learned.interval());
+            if let Some(in_flight) = step["expect"].get("in_flight") {
+                assert_eq!(learned.in_flight().map(u64::from), in_flight.as_u64(), "in flight after {step}");
             }
         }
     });

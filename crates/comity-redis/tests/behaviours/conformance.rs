@@ -26,6 +26,8 @@ fn x3_the_store_passes_the_suite_of_every_store() {
     suite::a_trial_that_is_given_back_is_followed_by_another(&make);
     suite::places_in_flight_are_counted_and_come_back(&make);
     suite::a_cost_takes_so_many_places(&make);
+    suite::a_learned_concurrency_holds_whoevers_limits_they_have(&make);
+    suite::a_burst_that_is_refused_together_teaches_once(&make);
     suite::a_window_is_never_overfull(&make);
     suite::a_limit_set_has_a_rate_of_its_own_and_shares_what_is_learned(&make);
     suite::a_template_is_per_host_and_a_group_is_shared(&make);

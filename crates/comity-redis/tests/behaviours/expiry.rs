@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use comity_core::limits::Partial;
 use comity_core::limits::all::{Claim, Grant};
-use comity_core::policy::{AimdSettings, Policy};
+use comity_core::policy::{AdaptiveSettings, AimdSettings, Policy};
 use comity_core::scope::Target;
 use comity_core::signal::{Authoritative, Inferred, Refusal, Signal};
 use comity_core::time::Instant;
@@ -44,6 +44,7 @@ fn limits() -> impl Strategy<Value = Partial> {
         Just(Policy::pressure()),
         Just(Policy::refusal()),
         Just(Policy::Aimd(AimdSettings { damping: 1, ..AimdSettings::default() })),
+        Just(Policy::Adaptive(AdaptiveSettings::default())),
     ];
     (prop::option::of(1u64..90_000), 1u32..5, prop::bool::ANY, policy).prop_map(|(interval, burst, windows, policy)| {
         Partial {

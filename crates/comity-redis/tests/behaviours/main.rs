@@ -2,6 +2,7 @@
 
 mod alone;
 mod cluster;
+mod concurrency;
 mod conformance;
 mod differing;
 mod doors;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use comity_core::limits::all::{Claim, Grant};
 use comity_core::limits::{Because, Limits, Partial, Route, Wait};
-use comity_core::policy::{AimdSettings, Policy};
+use comity_core::policy::{AdaptiveSettings, AimdSettings, Policy};
 use comity_core::scope::Target;
 use comity_core::signal::{Authoritative, Inferred, NoAnswer, Quota, Refusal, Signal};
 use comity_core::time::Instant;
@@ -70,7 +70,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => prop_oneof![Just(0), 1u64..50_000, 50_000u64..3_000_000, Just(90_000_000), Just(3_700_000_000), Just(200_000_000_000)]
             .prop_map(Step::Pass),
         3 => Just(Step::PassWait),
-        8 => (0usize..4, prop_oneof![5 => Just(1u32), 1 => 2u32..5], 0u64..100_000, 0u64..8_000, prop::bool::weighted(0.1))
+        8 => (0usize..4, prop_oneof![5 => Just(1u32), 1 => 2u32..5], 0u64..100_000, 0u64..8_000, prop::bool::weighted(0.25))
             .prop_map(|(host, cost, asked_ago, due_ago, own)| Step::Claim { host, cost, asked_ago, due_ago, own }),
         4 => (0usize..8, reply).prop_map(|(grant, answer)| Step::Learn { grant, answer }),
         4 => (0usize..8).prop_map(|grant| Step::Release { grant }),
@@ -86,6 +86,9 @@ fn limits() -> impl Strategy<Value = Partial> {
         Just(Policy::pressure()),
         Just(Policy::refusal()),
         Just(Policy::Aimd(AimdSettings { damping: 1, ..AimdSettings::default() })),
+        // One whose pace binds, and one whose concurrency does.
+        Just(Policy::Adaptive(AdaptiveSettings::default())),
+        Just(Policy::Adaptive(AdaptiveSettings { start: Duration::ZERO, ..AdaptiveSettings::default() })),
     ];
     let windows = prop_oneof![
         3 => Just(None),
@@ -143,7 +146,7 @@ fn same(server: &Server, template: Partial, group: Partial, steps: &[Step]) -> R
     let mut redis = given(&server.url(), alive, rules(&written, template));
     let own = OwnLimits {
         set: 1,
-        limits: Arc::new(Limits { interval: Duration::from_millis(300), policy: Policy::Off, ..Limits::none() }),
+        limits: Arc::new(Limits { interval: Duration::from_millis(20), policy: Policy::Off, ..Limits::none() }),
     };
     let mut now = Instant::from_millis(1_000_000_000);
     let mut last_wait: Option<(Wait, Wait)> = None;

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use comity_core::limits::all::{Cells, Claim, Grant, Origin};
 use comity_core::limits::{Limits, Route};
-use comity_core::policy::{AimdSettings, Learned, Policy};
+use comity_core::policy::{AdaptiveSettings, AimdSettings, Learned, Policy};
 use comity_core::scope::{Rules, Target};
 use comity_core::signal::{Authoritative, Inferred, NoAnswer, Refusal, Signal};
 use comity_core::time::Instant;
@@ -86,6 +86,30 @@ fn vectors_refusal_and_aimd() {
     }
 }
 
+#[test]
+#[ignore = "vectors/adaptive.json is not made yet"]
+fn vectors_adaptive() {
+    let _alone = crate::server::busy();
+    let server = Server::start();
+    for_each_case("adaptive", |case| {
+        let span_of = |field: &str| span(&case["policy"][field]);
+        let settings = AdaptiveSettings {
+            start: span_of("interval_ms"),
+            floor: span_of("floor_ms"),
+            ceiling: span_of("ceiling_ms"),
+        };
+        let mut bench = Bench::new(&server, Policy::Adaptive(settings));
+        each_step(case, |at, step, expect| {
+            bench.answer(at, instant(&step["started_ms"]), step);
+            let learned = bench.read_anew(at);
+            expect("interval_ms", learned.interval());
+            if let Some(in_flight) = step["expect"].get("in_flight") {
+                assert_eq!(learned.in_flight().map(u64::from), in_flight.as_u64(), "in flight after {step}");
+            }
+        });
+    });
+}
+
 struct Bench<'a> {
     server: &'a Server,
     settings: comity_redis::Settings,
@@ -118,7 +142,8 @@ impl<'a> Bench<'a> {
     /// An answer to a request that is no part of the story.
     fn answer(&mut self, at: Instant, started: Instant, step: &Value) {
         let grant = Grant { start: started, late_by: None, cost: 0, trials: 0, from: Origin::Shared };
-        self.store.learn(at, self.route.members(), &grant, &signal_of(step), None);
+        let latency = step.get("latency_ms").map(span);
+        self.store.learn(at, self.route.members(), &grant, &signal_of(step), latency);
     }
 
     fn read_anew(&mut self, at: Instant) -> Learned {

@@ -13,6 +13,7 @@
 //!
 //! Measured: the defaults. Bucket of 10/s and 20: 571 to 576 of 600 URLs got, 506 or 507 refusals, 57 s. Bucket of 1/s and
 //! 5: 124 in 120 s, 402 to 419 refusals. 4 workers of 200 ms: 99 % of what they serve.
+//! Five hosts: 564 of 600, 312 refusals.
 
 use core::time::Duration;
 

@@ -16,6 +16,7 @@
 //! Measured: these defaults with AUTOTHROTTLE_ENABLED. On a bucket of 10/s and 20, 600 URLs: 385 to 438 got with 774 to
 //! 927 refusals in two runs on different machines. AutoThrottle follows the latency that Scrapy itself sees, 23 to 33 ms
 //! there where the server took 20, and every millisecond of it changes how many of three tries the bucket refuses.
+//! Five hosts: 432 of 600, 582 refusals.
 
 use core::time::Duration;
 

@@ -1,5 +1,5 @@
-//! A world just big enough to replay what real programs were measured to do on one server: 600 URLs, 120 s at most, 20 ms
-//! an answer, no Retry-After. The programs' own settings are in their modules.
+//! A world just big enough to replay what real programs were measured to do: 600 URLs, 120 s at most, 20 ms an answer, no
+//! Retry-After, one server or five. The programs' own settings are in their modules.
 //!
 //! Each measurement below was taken twice or more on real servers and programs. Where two of them differ the test holds the
 //! replay to both.
@@ -71,29 +71,33 @@ struct Run {
     seconds: f64,
 }
 
-/// A request on its way back: when its answer is there, when it started, whether it is served, how often it was tried.
-type Flight = (Instant, Instant, bool, u32);
+/// A URL: its server, and how often it was tried.
+type Url = (usize, u32);
 
-/// What a program gets of 600 URLs in 120 s, where the program itself takes `overhead` a request besides the server's time.
-fn run(baseline: &mut dyn Baseline, limit: &mut Limit, overhead: Duration) -> Run {
-    let mut waiting: VecDeque<u32> = core::iter::repeat_n(0, 600).collect();
-    let mut resting: Vec<(Instant, u32)> = Vec::new();
+/// A request on its way back: when its answer is there, when it started, whether it is served, and its URL.
+type Flight = (Instant, Instant, bool, Url);
+
+/// What a program gets of so many URLs in 120 s, each of the server after the last one's, where the program itself takes
+/// `overhead` a request besides the server's time.
+fn run(baseline: &mut dyn Baseline, servers: &mut [Limit], urls: usize, overhead: Duration) -> Run {
+    let mut waiting: VecDeque<Url> = (0..urls).map(|url| (url % servers.len(), 0)).collect();
+    let mut resting: Vec<(Instant, Url)> = Vec::new();
     let mut flights: Vec<Flight> = Vec::new();
     let (mut now, mut run) = (Instant::ZERO, Run { got: 0, refused: 0, seconds: 0.0 });
     while now < END && !(waiting.is_empty() && resting.is_empty() && flights.is_empty()) {
         resting.sort_unstable();
-        while let Some((_, tried)) = resting.first().copied().filter(|(until, _)| *until <= now) {
+        while let Some((_, url)) = resting.first().copied().filter(|(until, _)| *until <= now) {
             resting.remove(0);
-            waiting.push_front(tried);
+            waiting.push_front(url);
         }
         let mut next = resting.first().map_or(END, |(until, _)| *until);
-        if let Some(tried) = waiting.front().copied() {
+        if let Some(url) = waiting.front().copied() {
             match baseline.may_start(now, u32::try_from(flights.len()).unwrap_or(u32::MAX)) {
                 Start::Now => {
                     waiting.pop_front();
                     baseline.started(now);
-                    let (served, leaves) = limit.arrives(now);
-                    flights.push((leaves.after(overhead), now, served, tried));
+                    let (served, leaves) = servers[url.0].arrives(now);
+                    flights.push((leaves.after(overhead), now, served, url));
                     continue;
                 }
                 Start::At(at) => next = next.min(at),
@@ -101,7 +105,8 @@ fn run(baseline: &mut dyn Baseline, limit: &mut Limit, overhead: Duration) -> Ru
             }
         }
         flights.sort_unstable();
-        if let Some((at, started, served, tried)) = flights.first().copied().filter(|flight| flight.0 <= next) {
+        if let Some((at, started, served, (server, tried))) = flights.first().copied().filter(|flight| flight.0 <= next)
+        {
             flights.remove(0);
             now = at;
             let status = Some(if served { 200 } else { 429 });
@@ -110,10 +115,11 @@ fn run(baseline: &mut dyn Baseline, limit: &mut Limit, overhead: Duration) -> Ru
             run.got += u32::from(served);
             run.refused += u32::from(!served);
             if !served && tried < baseline.retries() {
+                let url = (server, tried + 1);
                 match baseline.again() {
-                    Again::First => waiting.push_front(tried + 1),
-                    Again::Last => waiting.push_back(tried + 1),
-                    Again::Rested(rest) => resting.push((now.after(rest), tried + 1)),
+                    Again::First => waiting.push_front(url),
+                    Again::Last => waiting.push_back(url),
+                    Again::Rested(rest) => resting.push((now.after(rest), url)),
                 }
             }
         } else {
@@ -124,9 +130,43 @@ fn run(baseline: &mut dyn Baseline, limit: &mut Limit, overhead: Duration) -> Ru
     run
 }
 
-fn replay(name: &str, settings: &Settings, mut limit: Limit, overhead_millis: u64) -> Run {
+/// One server, 600 URLs.
+fn replay(name: &str, settings: &Settings, limit: Limit, overhead_millis: u64) -> Run {
+    on(name, settings, &mut [limit], 600, overhead_millis)
+}
+
+fn on(name: &str, settings: &Settings, servers: &mut [Limit], urls: usize, overhead_millis: u64) -> Run {
     let Some(mut baseline) = named(name, settings) else { panic!("{name} is no baseline") };
-    run(baseline.as_mut(), &mut limit, Duration::from_millis(overhead_millis))
+    run(baseline.as_mut(), servers, urls, Duration::from_millis(overhead_millis))
+}
+
+/// The five servers of the measurements.
+fn five() -> [Limit; 5] {
+    [
+        Limit::bucket(10.0, 20.0),
+        Limit::bucket(1.0, 5.0),
+        Limit::bucket(100.0, 50.0),
+        Limit::window(60, 60),
+        Limit::queue(4, 200),
+    ]
+}
+
+/// All five at once, 120 URLs each, for a program that treats each host for itself.
+fn five_apart(name: &str, overhead_millis: u64) -> Run {
+    let mut all = Run { got: 0, refused: 0, seconds: 0.0 };
+    for (seed, server) in (0..).zip(five()) {
+        let settings = Settings { seed, ..Settings::default() };
+        let one = on(name, &settings, &mut [server], 120, overhead_millis);
+        all.got += one.got;
+        all.refused += one.refused;
+        all.seconds = all.seconds.max(one.seconds);
+    }
+    all
+}
+
+/// The same for a program that is serial over all hosts.
+fn five_in_turn(name: &str, settings: &Settings, overhead_millis: u64) -> Run {
+    on(name, settings, &mut five(), 600, overhead_millis)
 }
 
 /// Whether a replay is within a fifth of what was measured; a measured zero is to be zero.
@@ -161,6 +201,16 @@ fn wget_behaves_as_measured() {
 #[test]
 fn curl_behaves_as_measured() {
     assert_agrees(&replay("curl", &rate(100), Limit::bucket(10.0, 20.0), 3), 600, 0);
+    assert_agrees(&replay("curl", &rate(100), Limit::window(60, 60), 3), 120, 21);
+    assert_agrees(&replay("curl", &rate(1_000), Limit::window(60, 60), 3), 120, 0);
+}
+
+#[test]
+fn five_hosts_at_once_are_as_measured() {
+    assert_agrees(&five_in_turn("curl", &rate(100), 3), 600, 42);
+    assert_agrees(&five_in_turn("wget", &Settings::default(), 3), 600, 78);
+    assert_agrees(&five_apart("lychee", 1), 564, 312);
+    assert_agrees(&five_apart("scrapy", 9), 432, 582);
 }
 
 #[test]

@@ -7,6 +7,7 @@
 //! Measured: `wget -i list --retry-on-http-error=429,503`, the rest by default. Bucket of 10/s and 20: all 600 URLs got,
 //! 45 refusals, 58.5 s. Bucket of 1/s and 5: 124 in 120 s, 115 refusals. Bucket of 100/s and 50: all 600, none refused, at
 //! 43/s, since the next request starts when the last is answered. 4 workers of 200 ms: a quarter of what they serve.
+//! Five hosts: all 600, 78 refusals, in about 118 s, since it is serial over all of them.
 
 use core::time::Duration;
 

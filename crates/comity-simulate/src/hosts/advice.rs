@@ -17,7 +17,7 @@ pub fn wall(now: Instant) -> Wall {
 }
 
 /// `advice`: what a refusal says.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum AdviceSettings {
     /// `"none"`: nothing.
@@ -36,7 +36,7 @@ pub(super) enum AdviceSettings {
 }
 
 /// A date in Retry-After.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DateSettings {
     /// How far the server's clock is ahead of the right one …

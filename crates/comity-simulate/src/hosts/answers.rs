@@ -12,7 +12,7 @@ use super::said::{ModelError, Said, duration, sigma};
 use super::spread::Spread;
 
 /// The keys every host may have, whatever its law.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AnswersSettings {
     /// The mean time to the first byte of a served answer, beside what its law adds.

@@ -4,25 +4,38 @@ use core::fmt::Debug;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::model::Described;
+use super::said::ModelError;
 use super::site::Site;
 
 /// The limits that stand before several hosts of one world, by the name they have in `behind`.
 #[derive(Debug, Default)]
-pub struct Groups(BTreeMap<String, Shared>);
+pub struct Groups(BTreeMap<String, (Described, Shared)>);
 
 impl Groups {
-    /// One more host behind a limit that is known already.
-    pub(super) fn join(&mut self, name: &str) -> Option<Shared> {
-        let shared = self.0.get(name)?;
-        shared.lock().names += 1;
-        Some(shared.clone())
-    }
-
-    /// The first host behind a limit brings it.
-    pub(super) fn begin(&mut self, name: &str, site: Site) -> Shared {
-        let shared = Shared(Arc::new(Mutex::new(Group { site, names: 1 })));
-        self.0.insert(name.to_owned(), shared.clone());
-        shared
+    /// One more host behind a limit. The first one describes it; the others need not, and not otherwise.
+    pub(super) fn joined(
+        &mut self,
+        name: &str,
+        described: Option<&Described>,
+        build: impl FnOnce(&Described) -> Result<Site, ModelError>,
+    ) -> Result<Shared, ModelError> {
+        let wrong = |allowed| Err(ModelError::value("behind", format!("{name:?}"), allowed));
+        match (self.0.get(name), described) {
+            (Some((known, _)), Some(described)) if known != described => {
+                wrong("a limit that no other host describes otherwise")
+            }
+            (Some((_, shared)), _) => {
+                shared.lock().names += 1;
+                Ok(shared.clone())
+            }
+            (None, None) => wrong("a limit that an earlier host describes, with a `kind` beside its `behind`"),
+            (None, Some(described)) => {
+                let shared = Shared(Arc::new(Mutex::new(Group { site: build(described)?, names: 1 })));
+                self.0.insert(name.to_owned(), (described.clone(), shared.clone()));
+                Ok(shared)
+            }
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use super::said::{ModelError, Said, within};
 use super::spread::Spread;
 
 /// `kind = "bucket"`.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BucketSettings {
     /// Tokens that come: `"10/s"`.

@@ -12,7 +12,7 @@ use super::sliding::fills_places;
 use super::spread::Spread;
 
 /// `kind = "cap"`.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CapSettings {
     /// Requests that may be in flight: arrived and not yet answered.

@@ -5,11 +5,12 @@ use rand_distr::{Distribution, Exp1};
 use rand_pcg::Pcg64Mcg;
 use serde::Deserialize;
 
-use super::law::{SECOND, secs};
+use super::law::SECOND;
+use super::moving::Phases;
 use super::said::{ModelError, Said, in_order};
 
 /// `[host.crowd]`.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CrowdSettings {
     /// Requests of all others together: `"3/s"`, or `"0"`.
@@ -20,7 +21,7 @@ pub(super) struct CrowdSettings {
 }
 
 /// `[[host.crowd.then]]`.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CrowdThen {
     at: Said,
@@ -34,7 +35,7 @@ impl CrowdSettings {
             phases.push((then.at.span("then.at")?, per_second(&then.rate).map_err(|e| e.under("then"))?));
         }
         in_order("then.at", phases.iter().map(|(at, _)| *at))?;
-        Ok(Crowd::new(phases.into_boxed_slice(), seed))
+        Ok(Crowd::new(Phases::new(phases), seed))
     }
 }
 
@@ -48,15 +49,16 @@ fn per_second(said: &Said) -> Result<f64, ModelError> {
 /// Others, who ask whatever they are answered. They have dice of their own: what they do does not depend on what we do.
 #[derive(Clone, Debug)]
 pub(super) struct Crowd {
-    /// Since when they ask so many a second.
-    phases: Box<[(u64, f64)]>,
+    rates: Phases,
     next: u64,
-    rng: Pcg64Mcg,
+    arrivals: Pcg64Mcg,
+    services: Pcg64Mcg,
 }
 
 impl Crowd {
-    fn new(phases: Box<[(u64, f64)]>, seed: u64) -> Self {
-        let mut crowd = Self { phases, next: 0, rng: Pcg64Mcg::seed_from_u64(seed) };
+    fn new(rates: Phases, seed: u64) -> Self {
+        let (arrivals, services) = (Pcg64Mcg::seed_from_u64(seed), Pcg64Mcg::seed_from_u64(!seed));
+        let mut crowd = Self { rates, next: 0, arrivals, services };
         crowd.asked();
         crowd
     }
@@ -71,9 +73,9 @@ impl Crowd {
     pub(super) fn asked(&mut self) {
         let mut at = self.next;
         loop {
-            let (rate, ends) = self.phase(at);
+            let (rate, ends) = self.rates.at(at);
             if rate > 0.0 {
-                let gap: f64 = Exp1.sample(&mut self.rng);
+                let gap: f64 = Exp1.sample(&mut self.arrivals);
                 let next = at.saturating_add((gap / rate * SECOND as f64) as u64);
                 if next < ends {
                     self.next = next;
@@ -88,21 +90,13 @@ impl Crowd {
         }
     }
 
-    pub(super) fn rng(&mut self) -> &mut Pcg64Mcg {
-        &mut self.rng
+    /// The dice for how long they are served: other ones, so that when they come does not depend on who was refused.
+    pub(super) fn services(&mut self) -> &mut Pcg64Mcg {
+        &mut self.services
     }
 
-    /// Requests expected from one instant to another.
-    pub(super) fn expected(&self, from: u64, to: u64) -> f64 {
-        let ends = self.phases.iter().skip(1).map(|(at, _)| *at).chain([u64::MAX]);
-        let phases = self.phases.iter().zip(ends);
-        phases.map(|((at, rate), ends)| rate * secs(to.min(ends).saturating_sub(from.max(*at)))).sum()
-    }
-
-    /// The rate at an instant and when it ends.
-    fn phase(&self, at: u64) -> (f64, u64) {
-        let next = self.phases.partition_point(|(since, _)| *since <= at);
-        let rate = next.checked_sub(1).and_then(|current| self.phases.get(current)).map_or(0.0, |(_, rate)| *rate);
-        (rate, self.phases.get(next).map_or(u64::MAX, |(since, _)| *since))
+    /// What they ask on the mean.
+    pub(super) fn rates(&self) -> &Phases {
+        &self.rates
     }
 }

@@ -79,7 +79,8 @@ pub(super) enum AnyLaw {
     Leaky(Leaky),
     Cap(Cap),
     Workers(Workers),
-    Mix(Mix),
+    /// The largest by far, and rare.
+    Mix(Box<Mix>),
 }
 
 impl AnyLaw {
@@ -91,7 +92,7 @@ impl AnyLaw {
             Self::Leaky(law) => law,
             Self::Cap(law) => law,
             Self::Workers(law) => law,
-            Self::Mix(law) => law,
+            Self::Mix(law) => &**law,
         }
     }
 
@@ -103,7 +104,7 @@ impl AnyLaw {
             Self::Leaky(law) => law,
             Self::Cap(law) => law,
             Self::Workers(law) => law,
-            Self::Mix(law) => law,
+            Self::Mix(law) => &mut **law,
         }
     }
 }

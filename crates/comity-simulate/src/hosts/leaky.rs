@@ -9,7 +9,7 @@ use super::said::{ModelError, Said, within};
 use super::spread::Spread;
 
 /// `kind = "leaky"`.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LeakySettings {
     /// Requests that leave the queue: `"10/s"`.

@@ -10,7 +10,7 @@ use super::spread::Spread;
 use super::workers::{Workers, WorkersSettings, usual_depth, usual_sigma};
 
 /// `kind = "mix"`.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MixSettings {
     /// The share of requests the cache answers.

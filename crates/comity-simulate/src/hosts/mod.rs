@@ -12,6 +12,7 @@ mod law;
 mod leaky;
 mod mix;
 mod model;
+mod moving;
 mod outage;
 mod said;
 mod site;
@@ -58,7 +59,7 @@ pub struct ClientId(pub u32);
 /// What a host answers.
 #[derive(Clone, Debug)]
 pub struct Reply {
-    /// The status; `None` where the connection is reset.
+    /// The status; `None` where the connection is reset, or given up after a long silence.
     pub status: Option<u16>,
     /// How long after the arrival the first byte leaves the host, waiting in its queue included.
     pub after: Duration,

@@ -40,7 +40,7 @@ use super::workers::WorkersSettings;
 /// - `[[host.outage]]` with `from`, `to`; `with`, `advice`.
 /// - `[host.crowd]` with `rate`, and `[[host.crowd.then]]` with `at`, `rate`: other clients' requests at the same limit.
 /// - `behind = "name"`: the limit is shared by all hosts that say the same. The first of them describes it, with its
-///   `then` and `crowd`; the others say nothing but `behind`, and their own `outage`.
+///   `then` and `crowd`; the others say the same again or nothing but `behind`. Outages are each host's own.
 ///
 /// ```
 /// use comity_simulate::hosts::{Groups, Model};
@@ -58,21 +58,21 @@ pub struct Model {
 }
 
 /// A limit with all that goes with it.
-#[derive(Clone, Debug)]
-struct Described {
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Described {
     first: PartSettings,
     then: Vec<(Said, PartSettings)>,
     crowd: Option<CrowdSettings>,
 }
 
 /// A law and how it is answered by.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 struct PartSettings {
     law: LawSettings,
     answers: AnswersSettings,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 enum LawSettings {
     Bucket(BucketSettings),
     Window(WindowSettings),
@@ -92,17 +92,7 @@ impl Model {
             let described = self.described.as_ref().ok_or_else(|| ModelError::Table("`kind` is missing".into()))?;
             return Ok(Box::new(Name::new(described.build(seed)?, outages)));
         };
-        let shared = match (groups.join(group), &self.described) {
-            (Some(shared), None) => shared,
-            (None, Some(described)) => groups.begin(group, described.build(seed)?),
-            (Some(_), Some(_)) => {
-                return Err(ModelError::value("behind", format!("{group:?}"), "a limit that no other host describes"));
-            }
-            (None, None) => {
-                let allowed = "a limit that an earlier host describes, with a `kind` beside its `behind`";
-                return Err(ModelError::value("behind", format!("{group:?}"), allowed));
-            }
-        };
+        let shared = groups.joined(group, self.described.as_ref(), |described| described.build(seed))?;
         Ok(Box::new(Name::new(shared, outages)))
     }
 
@@ -163,11 +153,18 @@ impl PartSettings {
     }
 
     fn build(&self) -> Result<Part, ModelError> {
-        let law = self.law.build()?;
+        let (law, answers) = (self.law.build()?, self.answers.build(self.law.usual())?);
+        if !law.get().rate(&answers.latency).is_finite() {
+            return Err(ModelError::value(
+                "latency",
+                "\"0s\"",
+                "a span above zero where requests in flight are limited",
+            ));
+        }
         if self.answers.tell_quotas() && law.get().standing(0).left.is_none() {
             return Err(ModelError::value("quota_fields", "[..]", "none where nothing is counted"));
         }
-        Ok(Part { law, answers: self.answers.build(self.law.usual())? })
+        Ok(Part { law, answers })
     }
 }
 
@@ -193,7 +190,7 @@ impl LawSettings {
             Self::Leaky(settings) => AnyLaw::Leaky(settings.build()?),
             Self::Cap(settings) => AnyLaw::Cap(settings.build()?),
             Self::Workers(settings) => AnyLaw::Workers(settings.build()?),
-            Self::Mix(settings) => AnyLaw::Mix(settings.build()?),
+            Self::Mix(settings) => AnyLaw::Mix(Box::new(settings.build()?)),
         })
     }
 

@@ -10,7 +10,7 @@ use super::law::Standing;
 use super::said::{ModelError, Said, in_order};
 
 /// `[[host.outage]]`.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OutageSettings {
     from: Said,
@@ -37,7 +37,7 @@ struct Outage {
 impl Outages {
     pub(super) fn build(settings: &[OutageSettings]) -> Result<Self, ModelError> {
         let outages = settings.iter().map(OutageSettings::build).collect::<Result<Box<_>, _>>()?;
-        in_order("from", outages.iter().flat_map(|outage: &Outage| [outage.from, outage.to]))?;
+        in_order("to", outages.iter().flat_map(|outage: &Outage| [outage.from, outage.to]))?;
         Ok(Self(outages))
     }
 

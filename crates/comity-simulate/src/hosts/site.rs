@@ -10,6 +10,7 @@ use super::answers::Answers;
 use super::behind::Reach;
 use super::crowd::Crowd;
 use super::law::{AnyLaw, Verdict, secs};
+use super::moving::Changes;
 use super::outage::Outages;
 use super::{ClientId, Host, Queued, Reply};
 
@@ -21,29 +22,25 @@ pub(super) struct Part {
 }
 
 impl Part {
-    fn rate(&self) -> f64 {
+    /// Requests a second in the long run.
+    pub(super) fn rate(&self) -> f64 {
         self.law.get().rate(&self.answers.latency)
     }
 }
 
-/// What stands behind one host name or several: parts that replace each other, and a crowd. A new part begins afresh, as a
-/// limiter does that is started anew with other settings.
+/// What stands behind one host name or several: a limit, what replaces it, and a crowd.
 #[derive(Clone, Debug)]
 pub(super) struct Site {
     part: Part,
-    began: u64,
-    /// When each earlier part began, and its rate.
-    past: Vec<(u64, f64)>,
-    /// Parts that are to come and when, the next one last.
-    coming: Vec<(u64, Part)>,
+    changes: Option<Box<Changes>>,
     crowd: Option<Box<Crowd>>,
 }
 
 impl Site {
-    /// `coming` is in order.
-    pub(super) fn new(part: Part, mut coming: Vec<(u64, Part)>, crowd: Option<Crowd>) -> Self {
-        coming.reverse();
-        Self { part, began: 0, past: Vec::new(), coming, crowd: crowd.map(Box::new) }
+    /// `coming` replaces `part` and is in order.
+    pub(super) fn new(part: Part, coming: Vec<(u64, Part)>, crowd: Option<Crowd>) -> Self {
+        let changes = (!coming.is_empty()).then(|| Box::new(Changes::new(&part, coming)));
+        Self { part, changes, crowd: crowd.map(Box::new) }
     }
 
     /// A request of ours: the reply, and what it waited in a queue if it met one.
@@ -69,34 +66,24 @@ impl Site {
             self.moves_to(at);
             if let Some(crowd) = &mut self.crowd {
                 let Part { law, answers } = &mut self.part;
-                let _ = law.get_mut().asks(at, &answers.latency, crowd.rng());
+                let _ = law.get_mut().asks(at, &answers.latency, crowd.services());
                 crowd.asked();
             }
         }
     }
 
-    /// Puts the part in force that is at that time.
     fn moves_to(&mut self, now: u64) {
-        while let Some((at, _)) = self.coming.last()
-            && *at <= now
-            && let Some((at, part)) = self.coming.pop()
-        {
-            self.past.push((self.began, self.part.rate()));
-            (self.began, self.part) = (at, part);
+        if let Some(changes) = &mut self.changes {
+            changes.apply(now, &mut self.part);
         }
     }
 
-    /// Requests it serves in the long run: the parts' rates over the times they are in force, less what the crowd asks.
+    /// Requests it serves in the long run: its rate over the span, less what the crowd asks.
     pub(super) fn capacity(&self, from: u64, to: u64) -> f64 {
-        let current = (self.began, self.part.rate());
-        let coming = self.coming.iter().rev().map(|(at, part)| (*at, part.rate()));
-        let parts = self.past.iter().copied().chain([current]).chain(coming);
-        let ends = self.past.iter().skip(1).map(|(at, _)| *at).chain((!self.past.is_empty()).then_some(self.began));
-        let ends = ends.chain(self.coming.iter().rev().map(|(at, _)| *at)).chain([u64::MAX]);
-        let served: f64 = parts
-            .zip(ends)
-            .map(|((began, rate), ends)| rate * secs(to.min(ends).saturating_sub(from.max(began))))
-            .sum();
+        let served = match &self.changes {
+            Some(changes) => changes.rates().between(from, to),
+            None => self.part.rate() * secs(to.saturating_sub(from)),
+        };
         (served - self.crowd_asks(from, to)).max(0.0)
     }
 
@@ -117,7 +104,7 @@ impl Site {
         let (mut at, mut served) = (from, 0.0);
         while at < to {
             self.moves_to(at);
-            let until = self.coming.last().map_or(to, |(next, _)| to.min(*next));
+            let until = self.changes.as_ref().map_or(to, |changes| to.min(changes.next()));
             served += self.part.law.get_mut().takes_all(at, until, &self.part.answers.latency);
             at = until;
         }
@@ -125,7 +112,7 @@ impl Site {
     }
 
     fn crowd_asks(&self, from: u64, to: u64) -> f64 {
-        self.crowd.as_ref().map_or(0.0, |crowd| crowd.expected(from, to))
+        self.crowd.as_ref().map_or(0.0, |crowd| crowd.rates().between(from, to))
     }
 
     /// The mean time a request takes up where others queue for it.

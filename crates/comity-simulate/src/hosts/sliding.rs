@@ -8,7 +8,7 @@ use super::said::{ModelError, Said, within};
 use super::spread::Spread;
 
 /// `kind = "sliding"`.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SlidingSettings {
     /// Requests in any window.
@@ -81,15 +81,15 @@ impl Law for Sliding {
 /// What so many places serve between two instants, each free when it says, if each is taken as soon as it is free and held
 /// for a span. They are left as they are then.
 pub(super) fn fills_places<'a>(free: impl IntoIterator<Item = &'a mut u64>, from: u64, to: u64, held: u64) -> f64 {
-    let mut served = 0;
+    let mut served = 0.0;
     for free in free {
         let taken = to.saturating_sub(from.max(*free)).div_ceil(held.max(1));
         if taken > 0 {
             *free = from.max(*free).saturating_add(taken.saturating_mul(held));
         }
-        served += taken;
+        served += taken as f64;
     }
-    served as f64
+    served
 }
 
 /// Each costs eight bytes.

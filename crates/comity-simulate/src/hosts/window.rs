@@ -8,7 +8,7 @@ use super::said::{ModelError, Said, within};
 use super::spread::Spread;
 
 /// `kind = "window"`.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WindowSettings {
     /// Requests a window allows.
@@ -104,8 +104,8 @@ impl Law for FixedWindow {
         }
         let (used, ends) = self.used_and_end(from);
         let more = to.saturating_sub(ends).div_ceil(self.span);
-        (self.used, self.ends) = (self.count, ends + more * self.span);
-        (self.count - used) as f64 + (more * self.count) as f64
+        (self.used, self.ends) = (self.count, ends.saturating_add(more.saturating_mul(self.span)));
+        (self.count - used) as f64 + more as f64 * self.count as f64
     }
 }
 

@@ -12,7 +12,7 @@ use super::said::{ModelError, Said, duration, sigma, within};
 use super::spread::Spread;
 
 /// `kind = "workers"`.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WorkersSettings {
     /// How many work side by side.
@@ -72,18 +72,15 @@ impl Workers {
         Some((begin - now, service))
     }
 
-    /// How long until a request would be let into the queue.
+    /// How long until a request would be let into the queue: as the next one leaves it for a worker, or, where none may
+    /// wait, as a worker is free.
     pub(super) fn lets_in(&self, now: u64) -> u64 {
-        let idle = self.free.peek().is_some_and(|free| free.0 <= now);
-        let waiting = self.begin.iter().filter(|begin| **begin > now);
-        match waiting.clone().count().checked_sub(self.depth as usize) {
-            Some(over) if !idle => {
-                // One place comes free as the next begins to be served; where none may wait, as a worker is free.
-                let next = waiting.clone().nth(over).or(self.free.peek().map(|free| &free.0));
-                next.map_or(0, |next| next.saturating_sub(now))
-            }
-            _ => 0,
+        let gone = self.begin.partition_point(|begin| *begin <= now);
+        let soonest = self.free.peek().map(|free| &free.0).filter(|free| **free > now);
+        if soonest.is_none() || self.begin.len() - gone < self.depth as usize {
+            return 0;
         }
+        self.begin.get(gone).or(soonest).map_or(0, |next| next - now)
     }
 
     /// Requests a second: `workers / service`.

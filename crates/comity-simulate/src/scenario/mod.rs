@@ -1,22 +1,47 @@
 //! A scenario: which hosts, which network, which clients, for how long. A TOML file says it.
 //!
+//! Every key, with what holds where it is left out in brackets; a key that does not exist is an error:
+//!
+//! | key | what it says |
+//! |---|---|
+//! | `name` | its name: that of its file |
+//! | `about` | what it is about, in a sentence (nothing) |
+//! | `time` | how long it runs, in virtual time: `"10min"` |
+//! | `seeds` | how many seeds it is run from (10) |
+//! | `policies` | what it is run with (our own four): names of ours, of [baselines](crate::baselines::NAMES), `"curl 100ms"` for one that is told an interval, `"interval 100ms"` for an interval a person set in our own core |
+//! | `remembered` | run twice, and measure the second run, which has what the first one learned (false) |
+//! | `age` | how long after the first run the second begins (`"10min"`) |
+//! | `report` | tell of `"each"` host or of all `"together"` (`"each"`) |
+//! | `[[host]]` | `name`, and `hosts`: how many (1), each with its number for `{}` in the name; beside them the keys of a [host's model](crate::hosts::Model) |
+//! | `[network]` | `latency`: the round trip (0); `jitter`: what it may take longer (0); `loss`, `resets`: shares of requests (0) |
+//! | `[uplink]` | `bytes_per_second`, `answer_bytes`, `queue`: answers that may wait; `from`: when it begins to be so narrow (0) (no `[uplink]`: room for all) |
+//! | `[clients]` | `count` (1); `coordinated`: they share a store (true); `urls`: of each host for each (no end); `in_flight_total`: workers of each over all hosts (no end); `profile`: `"api"` or `"crawl"` (`"api"`); `in_flight`, `floor`, `start` instead of the profile's; `uplink_guard`: all hosts are watched together (true); `retries` (5); `attempt_timeout` (`"30s"`) |
+//!
 //! ```
 //! use comity_simulate::scenario::Scenario;
 //!
 //! let scenario = Scenario::parse(
 //!     r#"
-//!     name = "bucket-10"
-//!     about = "A token bucket of ten a second"
-//!     time = "10min"
+//!     name = "four-strangers"
+//!     about = "Four clients that know nothing of each other at one token bucket"
+//!     time = "20min"
+//!     policies = ["adaptive", "scrapy", "fixed 200ms"]
 //!
 //!     [[host]]
 //!     name = "api.example"
 //!     kind = "bucket"
-//!     rate = "10/s"
+//!     rate = "20/s"
 //!     burst = 20
+//!
+//!     [network]
+//!     latency = "40ms"
+//!
+//!     [clients]
+//!     count = 4
+//!     coordinated = false
 //!     "#,
 //! )?;
-//! assert_eq!(scenario.name, "bucket-10");
+//! assert_eq!(scenario.clients.count.get(), 4);
 //! # Ok::<(), comity_simulate::scenario::ScenarioError>(())
 //! ```
 

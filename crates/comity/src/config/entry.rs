@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use comity_core::limits::{Partial, Source, Window, read_rate, read_span};
-use comity_core::policy::{AimdSettings, Policy};
+use comity_core::policy::{AdaptiveSettings, AimdSettings, Policy};
 use comity_core::signal::{HeaderMatch, Reading};
 use serde::Deserialize;
 
@@ -174,14 +174,15 @@ impl Entry {
         let Some(name) = &self.policy else {
             return match (&self.floor, &self.ceiling) {
                 (Some(text), _) => {
-                    Err(wrong("floor", &text.written(), "floor needs a policy beside it: aimd or refusal"))
+                    Err(wrong("floor", &text.written(), "floor needs a policy beside it: adaptive, aimd or refusal"))
                 }
-                (_, Some(text)) => Err(wrong("ceiling", &text.written(), "ceiling needs policy = \"aimd\" beside it")),
+                (_, Some(text)) => {
+                    Err(wrong("ceiling", &text.written(), "ceiling needs a policy beside it: adaptive or aimd"))
+                }
                 _ => Ok(None),
             };
         };
-        let mut policy = policy_named(name)
-            .ok_or_else(|| wrong("policy", name, "allowed are off, fixed, pressure, aimd and refusal"))?;
+        let mut policy = policy_named(name).ok_or_else(|| wrong("policy", name, POLICIES))?;
         if let Some(interval) = interval {
             policy = policy.bounded_by(interval);
         }
@@ -191,9 +192,14 @@ impl Entry {
                 settings.ceiling = ceiling.unwrap_or(settings.ceiling).max(settings.floor);
                 settings.start = settings.start.clamp(settings.floor, settings.ceiling);
             }
+            Policy::Adaptive(settings) => {
+                settings.floor = floor.unwrap_or(settings.floor);
+                settings.ceiling = ceiling.unwrap_or(settings.ceiling).max(settings.floor);
+                settings.start = settings.start.clamp(settings.floor, settings.ceiling);
+            }
             Policy::Refusal { floor: least } => *least = floor.unwrap_or(*least),
             _ if floor.is_some() || ceiling.is_some() => {
-                return Err(wrong("policy", name, "floor and ceiling belong to aimd, floor to refusal"));
+                return Err(wrong("policy", name, "floor and ceiling belong to adaptive and aimd, floor to refusal"));
             }
             _ => {}
         }
@@ -218,6 +224,9 @@ impl Entry {
     }
 }
 
+/// What is allowed for a policy's name.
+pub const POLICIES: &str = "allowed are off, fixed, pressure, aimd, adaptive and refusal";
+
 /// A policy by its name, with its usual settings.
 pub fn policy_named(name: &str) -> Option<Policy> {
     Some(match name {
@@ -225,6 +234,7 @@ pub fn policy_named(name: &str) -> Option<Policy> {
         "fixed" => Policy::Fixed,
         "pressure" => Policy::pressure(),
         "aimd" => Policy::Aimd(AimdSettings::default()),
+        "adaptive" => Policy::Adaptive(AdaptiveSettings::default()),
         "refusal" => Policy::refusal(),
         _ => return None,
     })

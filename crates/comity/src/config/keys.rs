@@ -14,9 +14,9 @@ pub const KEYS: &[(&str, &str)] = &[
     ("burst", "starts that may come at once after a rest; 1 unless given"),
     ("in_flight", "requests in flight at most, from start to response headers"),
     ("windows", "true sliding windows, all of which hold: `[\"20:1\", \"100:120\"]` (COUNT:SECONDS) or `[\"60/1h\"]`"),
-    ("policy", "how the pace is learned: `off`, `fixed`, `pressure`, `aimd`, `refusal`"),
-    ("floor", "the policy never goes faster (`aimd`, `refusal`)"),
-    ("ceiling", "the policy never goes slower (`aimd`)"),
+    ("policy", "how the pace is learned: `off`, `fixed`, `pressure`, `aimd`, `adaptive`, `refusal`"),
+    ("floor", "the policy never goes faster (`adaptive`, `aimd`, `refusal`)"),
+    ("ceiling", "the policy never goes slower (`adaptive`, `aimd`)"),
     ("refuse_also", "statuses that refuse, beside 429, 503 and 405 with Retry-After: `[403]`"),
     ("never_refuse", "statuses that never refuse: `[503]`"),
     (

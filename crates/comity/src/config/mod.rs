@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use comity_core::limits::{Partial, Source};
+use comity_core::policy::{AdaptiveSettings, Policy};
 use comity_core::scope::{Narrowing, Pattern, PatternError, Site};
 use serde::Deserialize;
 
@@ -30,7 +31,7 @@ use crate::builder::Builder;
 use crate::profile::Profile;
 
 pub(crate) use entry::Entry;
-pub use entry::policy_named;
+pub use entry::{POLICIES, policy_named};
 pub use keys::KEYS;
 
 /// What a configuration file says.
@@ -139,15 +140,35 @@ impl Config {
     /// Adds what it says to a builder.
     #[must_use]
     pub fn apply(&self, mut builder: Builder) -> Builder {
-        builder = builder.template(self.template.clone());
+        let profile = builder.profile;
+        builder = builder.template(under(&self.template, profile));
         if let Some(yes) = self.pace_loopback {
             builder = builder.pace_loopback(yes);
         }
         for (pattern, limits) in &self.rules {
-            builder = builder.rule(pattern.clone(), limits.clone());
+            builder = builder.rule(pattern.clone(), under(limits, profile));
         }
         builder
     }
+}
+
+/// Naming a policy that the profile has anyhow changes nothing: an adaptive one keeps the profile's settings but for those
+/// that were said. A floor of 0 says nothing; an interval of 0 does.
+fn under(said: &Partial, profile: Profile) -> Partial {
+    let mut said = said.clone();
+    if let (Some(Policy::Adaptive(settings)), Policy::Adaptive(own)) = (&mut said.policy, profile.limits().policy) {
+        let usual = AdaptiveSettings::default();
+        if settings.floor == usual.floor && said.interval.is_none() {
+            settings.floor = own.floor;
+        }
+        if settings.ceiling == usual.ceiling {
+            settings.ceiling = own.ceiling.max(settings.floor);
+        }
+        if settings.start == usual.start {
+            settings.start = own.start.clamp(settings.floor, settings.ceiling);
+        }
+    }
+    said
 }
 
 /// Reads a pattern and normalises its host by the WHATWG URL rules: `EXAMPLE.org.`, `*.Bücher.example`, `::1`.
@@ -245,6 +266,32 @@ mod tests {
         let known = error.split("expected one of").nth(1).unwrap();
         let known: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
         assert_eq!(known, KEYS.iter().map(|(key, _)| *key).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_policys_bounds_stand_beside_it() {
+        let policy = |text: &str| parse(&format!("[default]\n{text}")).map(|config| config.template.policy);
+        let (half, ten) = (Duration::from_millis(500), Duration::from_secs(10));
+        for name in ["adaptive", "aimd"] {
+            let said = policy(&format!("policy = \"{name}\"\nfloor = 0.5\nceiling = 10")).unwrap();
+            let bounds = match said {
+                Some(Policy::Adaptive(settings)) => (settings.floor, settings.start >= half, settings.ceiling),
+                Some(Policy::Aimd(settings)) => (settings.floor, settings.start >= half, settings.ceiling),
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(bounds, (half, true, ten), "{name}");
+        }
+        let said = policy("policy = \"adaptive\"\ninterval = 3").unwrap();
+        let Some(Policy::Adaptive(settings)) = said else { panic!("{said:?}") };
+        assert_eq!((settings.start, settings.floor), (Duration::from_secs(3), Duration::from_secs(3)), "a promise");
+        for (text, told) in [
+            ("floor = 1", "adaptive, aimd or refusal"),
+            ("ceiling = 1", "adaptive or aimd"),
+            ("policy = \"fixed\"\nfloor = 1", "belong to adaptive and aimd"),
+            ("policy = \"quick\"", "aimd, adaptive and refusal"),
+        ] {
+            assert!(policy(text).is_err_and(|error| error.contains(told)), "{text}");
+        }
     }
 
     #[test]

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use comity::{Answer, Ask, EventKind, GiveUp, NoAnswer, Pacer, Partial, Policy, Profile, Replay, Settled};
 
-use crate::support::{about, fixed, ms, places, refused, served, url, waiter};
+use crate::support::{about, fixed, ms, places, refused, served, taught_by_refusals, url, waiter};
 
 const PAGE: &str = "http://a.example/";
 
 #[tokio::test(start_paused = true)]
 async fn t7_a_pause_holds_all_and_ends_with_one() {
-    let pacer = Pacer::builder(Profile::Api).local();
+    let pacer = Pacer::builder(Profile::Api).template(taught_by_refusals()).local();
     let first = pacer.acquire(&url(PAGE)).await.unwrap();
     let refused_at = first.started();
     let Settled::Retry(again) = refused(first, 429, Some("2.5")) else { panic!("it is tried again") };
@@ -131,7 +131,7 @@ async fn t12_events_tell_each_attempt_in_order() {
 
 #[tokio::test(start_paused = true)]
 async fn t13_what_was_learned_can_be_forgotten_for_a_url_or_altogether() {
-    let pacer = Pacer::builder(Profile::Api).template(Partial { retries: Some(0), ..Partial::default() }).local();
+    let pacer = Pacer::builder(Profile::Api).template(Partial { retries: Some(0), ..taught_by_refusals() }).local();
     let hosts = ["http://a.example/", "http://b.example/", "http://c.example/"];
     for host in hosts {
         drop(refused(pacer.acquire(&url(host)).await.unwrap(), 429, Some("60")));
@@ -206,7 +206,7 @@ async fn h04_without_retries_it_ends_with_the_refusal_and_the_host_still_pauses(
 
 #[tokio::test(start_paused = true)]
 async fn h16_a_hosts_state_tells_its_refusals() {
-    let pacer = Pacer::builder(Profile::Api).local();
+    let pacer = Pacer::builder(Profile::Api).template(taught_by_refusals()).local();
     let refusals = [(429, None), (429, Some("7")), (503, Some("9000"))];
     for (status, retry_after) in refusals {
         drop(refused(pacer.acquire(&url(PAGE)).await.unwrap(), status, retry_after));
@@ -249,7 +249,7 @@ async fn h14_forty_urls_of_a_host_that_allows_one_a_minute_take_forty_minutes() 
 #[tokio::test]
 async fn h17_of_an_advertised_quota_only_what_is_known_is_told() {
     for (name, value) in [("x-ratelimit-limit", "60"), ("x-ratelimit-remaining", "3"), ("x-ratelimit-reset", "30")] {
-        let pacer = Pacer::local(Profile::Api);
+        let pacer = Pacer::builder(Profile::Api).template(taught_by_refusals()).local();
         let api = url("https://api.example/");
         let permit = pacer.acquire(&api).await.unwrap();
         let mut headers = http::HeaderMap::new();

@@ -4,6 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test says so by failing")]
 
+mod adaptive;
 mod distant;
 mod learning;
 #[cfg(feature = "metrics")]
@@ -15,4 +16,5 @@ mod redirects;
 mod support;
 mod tower_far_end;
 mod tower_logic;
+mod uplink;
 mod waiting;

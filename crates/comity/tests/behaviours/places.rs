@@ -3,7 +3,7 @@
 use comity::{Pacer, Partial, Profile, Settled};
 use tokio::task::yield_now;
 
-use crate::support::{about, fixed, gaps, ms, places, refused, served, starts, url, waiter};
+use crate::support::{about, fixed, gaps, ms, places, refused, served, starts, taught_by_refusals, url, waiter};
 
 const PAGE: &str = "http://a.example/";
 
@@ -29,7 +29,7 @@ async fn t1_a_place_is_held_until_the_headers_are_there() {
 
 #[tokio::test(start_paused = true)]
 async fn t5_a_set_of_limits_has_a_rate_of_its_own() {
-    let host = Pacer::builder(Profile::Api).local();
+    let host = Pacer::builder(Profile::Api).template(taught_by_refusals()).local();
     let slow = host.with_limits(&Partial { interval: Some(ms(1000)), ..Partial::default() });
     let fast = host.with_limits(&Partial { interval: Some(ms(100)), ..Partial::default() });
     let (slow, fast) = tokio::join!(starts(&slow, PAGE, 4), starts(&fast, PAGE, 31));

@@ -81,7 +81,9 @@ async fn p10_unset_is_pressure_zero_is_off_and_a_number_is_fixed() {
 
 #[tokio::test(start_paused = true)]
 async fn p10_no_policy_goes_faster_than_what_a_person_set() {
-    for policy in [Policy::pressure(), Policy::refusal(), Policy::Aimd(comity::AimdSettings::default())] {
+    let learning =
+        [Policy::Aimd(comity::AimdSettings::default()), Policy::Adaptive(comity::AdaptiveSettings::default())];
+    for policy in [Policy::pressure(), Policy::refusal()].into_iter().chain(learning) {
         let name = policy.name();
         let limits = Partial { interval: Some(ms(2000)), policy: Some(policy), ..Partial::default() };
         let pacer = Pacer::builder(Profile::Api).template(limits).local();
@@ -94,7 +96,12 @@ async fn p10_no_policy_goes_faster_than_what_a_person_set() {
 async fn c11_a_template_is_per_host_a_group_and_the_star_are_shared() {
     let hosts = ["http://a.example.org/", "http://b.example.org/", "http://example.org/"];
     for (table, expected) in [("[default]", 6), ("[limits.\"*\"]", 2), ("[limits.\"*.example.org\"]", 2)] {
-        let config = comity::config::Config::parse(&format!("{table}\nin_flight = 2")).unwrap();
+        let paced_by = "policy = \"refusal\"";
+        let text = match table {
+            "[default]" => format!("{table}\nin_flight = 2\n{paced_by}"),
+            _ => format!("[default]\n{paced_by}\n{table}\nin_flight = 2"),
+        };
+        let config = comity::config::Config::parse(&text).unwrap();
         let pacer = config.apply(Pacer::builder(Profile::Api)).local();
         let permits: Vec<_> = hosts
             .iter()

@@ -33,6 +33,11 @@ pub(crate) fn fixed(interval_ms: u64) -> Partial {
     Partial { interval: Some(ms(interval_ms)), policy: Some(Policy::Fixed), ..Partial::default() }
 }
 
+/// Refusals alone teach: a host that did not refuse is spaced by nothing.
+pub(crate) fn taught_by_refusals() -> Partial {
+    Partial { policy: Some(Policy::refusal()), ..Partial::default() }
+}
+
 /// So many in flight, and no other limit.
 pub(crate) fn places(in_flight: u32) -> Partial {
     Partial { in_flight: NonZeroU32::new(in_flight), policy: Some(Policy::Off), ..Partial::default() }

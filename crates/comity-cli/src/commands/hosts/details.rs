@@ -8,7 +8,8 @@ use crate::screen::words::{clean, span};
 pub(crate) fn facts(seen: &Seen, clocks: &Clocks) -> Vec<(&'static str, String)> {
     let facts = [
         ("interval", interval(seen)),
-        ("learned", learned(seen).map(|learned| format!("interval {}", text(learned)))),
+        ("learned", learned(seen, clocks)),
+        ("latency", bimodal(seen)),
         ("Crawl-delay", declared(seen).map(|delay| format!("{}, from its robots.txt", text(delay)))),
         ("last start", seen.last_start.map(|last| format!("{} ago", span(last.ago())))),
         ("next start", next_start(seen)),
@@ -41,9 +42,20 @@ fn interval(seen: &Seen) -> Option<String> {
     (seen.interval_secs > 0.0).then(|| format!("{} ({from})", text(seen.interval_secs)))
 }
 
-/// What was learned, where the interval does not say it already.
-fn learned(seen: &Seen) -> Option<f64> {
-    seen.learned_interval_secs.filter(|learned| *learned != seen.interval_secs)
+/// What was learned: the interval, where it is not said already, and from what.
+fn learned(seen: &Seen, clocks: &Clocks) -> Option<String> {
+    let interval = seen.learned_interval_secs.filter(|learned| *learned != seen.interval_secs);
+    let interval = interval.map(|learned| format!("interval {}", text(learned)));
+    let words = seen.learned.as_ref().map(|learned| learned.on_the_clock(clocks));
+    match (interval, words) {
+        (Some(interval), Some(words)) => Some(format!("{interval}: {words}")),
+        (interval, words) => words.or(interval),
+    }
+}
+
+fn bimodal(seen: &Seen) -> Option<String> {
+    let bimodal = seen.learned.as_ref().is_some_and(|learned| learned.bimodal);
+    bimodal.then(|| "the host answers in two ways: from a cache, and from what lies behind it".to_owned())
 }
 
 /// What was declared, likewise.
@@ -60,11 +72,17 @@ fn next_start(seen: &Seen) -> Option<String> {
 }
 
 fn in_flight(seen: &Seen) -> Option<String> {
-    let most = seen.most_in_flight.map(|most| format!(" of {most}")).unwrap_or_default();
+    let learned = seen.learned.as_ref().and_then(|learned| learned.concurrency);
+    let most = match (seen.most_in_flight, learned) {
+        (Some(set), Some(learned)) if learned < set => format!(" of {learned} (learned, {set} at most)"),
+        (Some(set), _) => format!(" of {set}"),
+        (None, Some(learned)) => format!(" of {learned} (learned)"),
+        (None, None) => String::new(),
+    };
     let holders: Vec<String> =
         seen.places.iter().map(|held| format!("{} holds {}", clean(&held.member), held.places)).collect();
     let holders = if holders.is_empty() { String::new() } else { format!(": {}", some_of(&holders)) };
-    (seen.in_flight > 0 || seen.most_in_flight.is_some()).then(|| format!("{}{most}{holders}", seen.in_flight))
+    (seen.in_flight > 0 || seen.places().is_some()).then(|| format!("{}{most}{holders}", seen.in_flight))
 }
 
 fn pause(seen: &Seen, clocks: &Clocks) -> Option<String> {
@@ -137,7 +155,7 @@ const PLAIN: &str = "\x1b[0m";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::hosts::fake::{NOW, busy, clocks, known, refused};
+    use crate::commands::hosts::fake::{NOW, adaptive, busy, clocks, known, refused};
     use comity_core::limits::{AdvertisedQuota, Pause, Restart};
     use std::time::Duration;
 
@@ -176,6 +194,23 @@ a.example
         let told = facts(&Seen::of(&known, &clocks()), &clocks());
         let told: Vec<String> = told[..2].iter().map(|(what, text)| format!("{what}: {text}")).collect();
         assert_eq!(told, ["interval: 10 s (Crawl-delay)", "learned: interval 1 s"]);
+    }
+
+    #[test]
+    fn what_an_adaptive_policy_learned_is_told() {
+        let mut known = adaptive("a.example");
+        let learned = known.state.learned.in_flight().unwrap();
+        let told = |known: &comity_store::Known| {
+            let facts = facts(&Seen::of(known, &clocks()), &clocks());
+            facts.into_iter().map(|(what, text)| format!("{what}: {text}")).collect::<Vec<_>>()
+        };
+        let lines = told(&known);
+        assert!(lines.contains(&format!("in flight: 0 of {learned} (learned, 64 at most)")), "{lines:?}");
+        assert!(lines.iter().any(|line| line.starts_with("learned: ")), "{lines:?}");
+        known.most_in_flight = None;
+        assert!(told(&known).contains(&format!("in flight: 0 of {learned} (learned)")));
+        known.most_in_flight = Some(1);
+        assert!(told(&known).contains(&"in flight: 0 of 1".to_owned()), "what was set is stricter");
     }
 
     #[test]

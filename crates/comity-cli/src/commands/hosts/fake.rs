@@ -95,6 +95,14 @@ pub(crate) fn busy(name: &str) -> Known {
     known
 }
 
+/// A scope whose pace the adaptive policy learns.
+pub(crate) fn adaptive(name: &str) -> Known {
+    let mut known = known(name);
+    known.state.learned = Policy::Adaptive(Default::default()).fresh();
+    known.most_in_flight = Some(64);
+    known
+}
+
 /// A scope asked an hour ago.
 pub(crate) fn idle(name: &str) -> Known {
     let mut known = known(name);

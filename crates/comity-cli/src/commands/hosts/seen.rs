@@ -5,11 +5,14 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use comity_core::limits::Restart;
+use comity_core::policy::{Said, Why};
 use comity_core::time::Instant;
 use comity_fetch::keep::Timestamp;
 use comity_store::{Known, Listing, MemberInfo};
 use jiff::ZonedDateTime;
 use serde::Serialize;
+
+use crate::screen::words::span;
 
 /// An instant, on the wall clock and relative to the reading.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -27,6 +30,7 @@ pub(crate) struct Seen {
     pub(crate) interval_secs: f64,
     pub(crate) interval_from: IntervalFrom,
     pub(crate) learned_interval_secs: Option<f64>,
+    pub(crate) learned: Option<Learned>,
     pub(crate) crawl_delay_secs: Option<f64>,
     pub(crate) next_start: Option<Moment>,
     pub(crate) last_start: Option<Moment>,
@@ -54,6 +58,25 @@ pub(crate) enum IntervalFrom {
     Learned,
     /// The host's robots.txt.
     CrawlDelay,
+}
+
+/// What a policy has to say for itself.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Learned {
+    pub(crate) why: &'static str,
+    /// The rate that the host accepts, where it is known.
+    pub(crate) rate_per_sec: Option<f64>,
+    /// Requests in flight at most.
+    pub(crate) concurrency: Option<u32>,
+    pub(crate) refusals: u32,
+    pub(crate) last_refused: Option<Moment>,
+    pub(crate) next_probe: Option<Moment>,
+    /// Whether the host answers in two ways.
+    pub(crate) bimodal: bool,
+    /// All of it as a sentence.
+    pub(crate) words: String,
+    #[serde(skip)]
+    said: Said,
 }
 
 /// Places in flight that a member holds.
@@ -194,6 +217,7 @@ impl Seen {
             interval_secs: secs(interval),
             interval_from: IntervalFrom::of(interval, learned, crawl_delay),
             learned_interval_secs: some(learned),
+            learned: state.learned.said(clocks.store).map(|said| Learned::of(&said, clocks)),
             crawl_delay_secs: some(crawl_delay),
             next_start: (known.next_start != Instant::FAR).then(|| clocks.moment(known.next_start.max(clocks.store))),
             last_start: clocks.some(state.last_start),
@@ -237,6 +261,46 @@ impl Seen {
                 resets: clocks.moment(quota.resets),
             }),
         }
+    }
+}
+
+impl Learned {
+    fn of(said: &Said, clocks: &Clocks) -> Self {
+        let moment = |at: Option<Instant>| at.and_then(|at| clocks.some(at));
+        Self {
+            why: match said.why {
+                Why::Searching => "searching",
+                Why::BackingOff => "backing_off",
+                Why::Learned => "learned",
+                Why::Probing => "probing",
+                Why::Strained => "strained",
+                Why::Bounded => "bounded",
+            },
+            rate_per_sec: said.rate.map(|rate| 1.0 / rate.interval().as_secs_f64()).filter(|rate| rate.is_finite()),
+            concurrency: said.concurrency,
+            refusals: said.refusals,
+            last_refused: moment(said.last_refused),
+            next_probe: moment(said.next_probe),
+            bimodal: said.bimodal,
+            words: said.in_words(clocks.store),
+            said: *said,
+        }
+    }
+
+    /// The same sentence with times of the clock for what was.
+    pub(crate) fn on_the_clock(&self, clocks: &Clocks) -> String {
+        let ahead = |at: Instant| {
+            clocks.moment(at).ahead().map_or_else(|| "now".to_owned(), |ahead| format!("in {}", span(ahead)))
+        };
+        self.said.worded(|at| format!("at {}", clocks.moment(at).time_of_day(clocks)), ahead)
+    }
+}
+
+impl Seen {
+    /// Requests in flight at most, by what was set and by what was learned.
+    pub(crate) fn places(&self) -> Option<u32> {
+        let learned = self.learned.as_ref().and_then(|learned| learned.concurrency);
+        [self.most_in_flight, learned].into_iter().flatten().min()
     }
 }
 
@@ -286,7 +350,8 @@ const ONE_STEP: u32 = 9;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::hosts::fake::{NOW, ago, clocks, known, listing, refused};
+    use crate::commands::hosts::fake::{NOW, adaptive, ago, clocks, known, listing, refused};
+    use comity_core::policy::Rate;
 
     fn seen(known: &Known) -> Seen {
         Seen::of(known, &clocks())
@@ -338,6 +403,29 @@ mod tests {
         known.state.pause = comity_core::limits::Pause::kept(ago(1), Restart::Out, 0);
         let seen = seen(&known);
         assert_eq!((seen.pause, seen.trial, seen.refusals.count), (None, Some(Trial::InFlight), 3));
+    }
+
+    #[test]
+    fn what_an_adaptive_policy_learned_is_told_in_numbers_and_words() {
+        let learned = seen(&adaptive("a.example")).learned.unwrap();
+        assert!(learned.concurrency.is_some_and(|places| places > 0), "{learned:?}");
+        assert!(!learned.words.is_empty() && !learned.on_the_clock(&clocks()).is_empty());
+        let said = Said {
+            rate: Some(Rate::every(Duration::from_micros(102_040))),
+            concurrency: Some(4),
+            why: Why::Learned,
+            last_refused: Some(ago(200)),
+            next_probe: Some(NOW.after(Duration::from_secs(240))),
+            bimodal: true,
+            refusals: 2,
+        };
+        let learned = Learned::of(&said, &clocks());
+        assert_eq!(learned.words, "learned 9.8/s from two refusals, the last 3 min ago; next probe in 4 min");
+        let told = "learned 9.8/s from two refusals, the last at 13:44:40; next probe in 4 min";
+        assert_eq!(learned.on_the_clock(&clocks()), told);
+        assert_eq!(learned.rate_per_sec.map(|rate| (rate * 10.0).round()), Some(98.0));
+        assert_eq!((learned.why, learned.bimodal, learned.last_refused.unwrap().in_secs), ("learned", true, -200.0));
+        assert_eq!(seen(&known("a.example")).learned, None, "other policies have no more to say than their interval");
     }
 
     #[test]

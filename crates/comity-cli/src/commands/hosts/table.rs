@@ -61,7 +61,7 @@ fn interval(seen: &Seen) -> String {
 }
 
 fn next_start(seen: &Seen) -> String {
-    let full = seen.most_in_flight.is_some_and(|most| seen.in_flight >= most);
+    let full = seen.places().is_some_and(|most| seen.in_flight >= most);
     match seen.next_start {
         None => "on an answer".to_owned(),
         Some(next) => match next.ahead() {
@@ -73,7 +73,7 @@ fn next_start(seen: &Seen) -> String {
 }
 
 fn in_flight(seen: &Seen) -> String {
-    match seen.most_in_flight {
+    match seen.places() {
         Some(most) => format!("{} of {most}", seen.in_flight),
         None => number(seen.in_flight as usize),
     }

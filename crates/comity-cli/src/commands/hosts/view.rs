@@ -162,7 +162,7 @@ const TITLES: usize = 3;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::hosts::fake::{NOW, busy, clocks, idle, known, listing, refused};
+    use crate::commands::hosts::fake::{NOW, adaptive, busy, clocks, idle, known, listing, refused};
     use comity_store::Known;
     use serde_json::Value;
 
@@ -282,7 +282,16 @@ two:22  3 min 20 s ago  2 s ago            0";
         bare.next_start = comity_core::time::Instant::FAR;
         bare.state.last_start = comity_core::time::Instant::ZERO;
         bare.most_in_flight = None;
-        let listing = listing(vec![full, bare, idle("b.example.org")]);
+        let mut taught = adaptive("c.example.org");
+        let policy = comity_core::policy::Policy::Adaptive(Default::default());
+        let refused = comity_core::policy::Fact {
+            started: NOW.before(std::time::Duration::from_secs(9)),
+            outcome: comity_core::policy::Outcome::Refused { advised: false },
+            latency: None,
+        };
+        let at = NOW.before(std::time::Duration::from_secs(8));
+        taught.state.learned.taught(at, &refused, &policy);
+        let listing = listing(vec![full, bare, idle("b.example.org"), taught]);
         for view in [View::default(), View { all: true, ..View::default() }, asked("a.example.org")] {
             let text = view.json(&listing, &clocks(), true).unwrap();
             assert!(!text.contains(['\n', '\u{1b}']), "{text}");

@@ -5,6 +5,10 @@ use rand::SeedableRng;
 use super::*;
 
 mod laws;
+mod possible;
+mod read;
+mod told;
+mod worlds;
 
 /// A host from its table.
 fn host(toml: &str) -> Box<dyn Host> {
