@@ -13,6 +13,6 @@ pub mod outcome;
 pub mod picture;
 pub mod report;
 pub mod scenario;
-pub mod table;
 pub mod sweep;
+pub mod table;
 pub mod world;

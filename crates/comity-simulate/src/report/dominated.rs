@@ -70,56 +70,6 @@ pub enum Standing {
     Told,
 }
 
-/// Whether a policy was told the pace beforehand, so that it is a bound and no rival: `told`, which knows what the host serves,
-/// and all that were given an interval in their names, such as `curl 100ms`.
-pub fn is_told(policy: &str) -> bool {
-    policy == "told" || policy.contains(' ')
-}
-
-/// Where all other policies of a world stand beside one.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Plane {
-    /// The policy they are held against.
-    pub ours: String,
-    /// Its share of capacity, 0 to 1; of a world with lists, how well it got through.
-    pub capacity: f64,
-    /// Its share of refused requests, 0 to 1.
-    pub refused: f64,
-    /// The others, in their order.
-    pub rivals: Vec<Rival>,
-}
-
-/// Where one policy stands beside ours.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Rival {
-    /// Its name.
-    pub policy: String,
-    /// Its share of capacity, 0 to 1; of a world with lists, how well it got through.
-    pub capacity: f64,
-    /// Its share of refused requests, 0 to 1.
-    pub refused: f64,
-    /// Where that is, beside ours.
-    pub standing: Standing,
-}
-
-/// Where a policy stands beside ours, at the precision of the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Standing {
-    /// At least as good in both, and better in one.
-    BetterInBoth,
-    /// It uses more, and is refused more.
-    MoreCapacity,
-    /// It is refused less, and uses less.
-    FewerRefusals,
-    /// The same in both.
-    Equal,
-    /// Ours is at least as good in both, and better in one.
-    Worse,
-    /// It was told the pace beforehand: a bound, wherever it stands.
-    Told,
-}
-
 /// Where the other policies of a world stand beside `ours`; `None` where that was not run, or nothing else was.
 ///
 /// Means over the seeds are compared as the table shows them: capacity to a tenth of a per cent, refusals to a hundredth.
