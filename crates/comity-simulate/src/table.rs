@@ -191,7 +191,7 @@ const NOTHING: &str = "-";
 static COLUMNS: [Column; 13] = [
     Column { head: "from min 2", figure: Figure::UsedLater, unit: Unit::Percent(1), always: false },
     Column { head: "in all", figure: Figure::Used, unit: Unit::Percent(1), always: false },
-    Column { head: "possible", figure: Figure::Possible, unit: Unit::Percent(1), always: false },
+    Column { head: "of possible", figure: Figure::PossibleLater, unit: Unit::Percent(1), always: false },
     Column { head: "refused", figure: Figure::Refused, unit: Unit::Percent(2), always: true },
     Column { head: "refusals", figure: Figure::Refusals, unit: Unit::Number(1), always: true },
     Column { head: "failed", figure: Figure::Failed, unit: Unit::Number(1), always: false },
@@ -223,11 +223,11 @@ mod tests {
         assert_eq!(
             told[..5],
             [
-                "           policy       from min 2   in all  possible  refused  refusals  queue    p95",
-                "bucket-10  adaptive         98.0 %   98.0 %    98.0 %   0.10 %       6.0   0.00  20 ms",
-                "bucket-10  fixed-delay      10.0 %   10.0 %    10.0 %   0.00 %       0.0   0.00  20 ms",
+                "           policy       from min 2   in all  of possible  refused  refusals  queue    p95",
+                "bucket-10  adaptive         98.0 %   98.0 %       98.0 %   0.10 %       6.0   0.00  20 ms",
+                "bucket-10  fixed-delay      10.0 %   10.0 %       10.0 %   0.00 %       0.0   0.00  20 ms",
                 "",
-                "window-60  adaptive        100.0 %  100.0 %   100.0 %   0.00 %       0.0   0.00  20 ms",
+                "window-60  adaptive        100.0 %  100.0 %      100.0 %   0.00 %       0.0   0.00  20 ms",
             ],
             "{told:#?}"
         );

@@ -45,7 +45,7 @@ pub(crate) struct ShownFlags {
     #[arg(long, conflicts_with_all = ["scenarios", "policies", "seeds", "seed", "time", "json", "picture", "html", "spread", "events"])]
     pub(crate) list: bool,
 
-    /// Print JSON, with every run
+    /// Print JSON (schema/simulate.schema.json), with every run
     #[arg(long)]
     pub(crate) json: bool,
 

@@ -112,8 +112,8 @@ const WHAT: &str = "\
 Hosts with hidden limits, in virtual time; what is counted is what the hosts received. Made by <code>comity simulate</code>.";
 const READING: &str = "\
 <strong>from min 2</strong>, <strong>in all</strong>: served, as a share of the host’s capacity, from the second minute on \
-and over the whole run. <strong>possible</strong>: as a share of what somebody who knew all about the host would have been \
-served. <strong>refused</strong>: share of requests answered with 429 or 503. <strong>queue</strong>: requests of ours that \
+and over the whole run. <strong>of possible</strong>: served from the second minute on, as a share of what somebody who knew \
+all about the host would still have been served then. <strong>refused</strong>: share of requests answered with 429 or 503. <strong>queue</strong>: requests of ours that \
 waited at the host, on the mean. <strong>p95</strong>: of the time from start to first byte. <strong>fairness</strong>: the \
 least served client over the most served one. <strong>list</strong>: what was got of a list, as a share of what could \
 be had, times the least time the host’s capacity allows over the time it took. All are means over the seeds. In the pictures of runs, triangles above \

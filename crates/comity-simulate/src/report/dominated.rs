@@ -42,7 +42,7 @@ pub struct Rival {
 /// A spot on the plane, and how long the queue is there.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spot {
-    /// Its share of capacity, 0 to 1; of a world with lists, how well it got through.
+    /// Its share of what was possible from the second minute on, 0 to 1; of a world with lists, how well it got through.
     pub capacity: f64,
     /// Its share of refused requests, 0 to 1.
     pub refused: f64,

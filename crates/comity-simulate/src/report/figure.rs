@@ -14,8 +14,9 @@ pub enum Figure {
     UsedLater,
     /// The same of the whole run.
     Used,
-    /// What was served, as a share of what would have been served to somebody who knew all about the host.
-    Possible,
+    /// What was served from the second minute on, as a share of what somebody who knew all about the host would still have
+    /// been served then ([`HostOutcome::possible_later`]). None as in `UsedLater`.
+    PossibleLater,
     /// Share of requests that were refused, over the whole run, 0 to 1.
     Refused,
     /// Requests that were refused.
@@ -57,7 +58,7 @@ impl Figure {
     pub const ALL: [Self; 14] = [
         Self::UsedLater,
         Self::Used,
-        Self::Possible,
+        Self::PossibleLater,
         Self::Refused,
         Self::Refusals,
         Self::Failed,
@@ -76,7 +77,7 @@ impl Figure {
         match self {
             Self::UsedLater => "used_later",
             Self::Used => "used",
-            Self::Possible => "possible",
+            Self::PossibleLater => "possible_later",
             Self::Refused => "refused",
             Self::Refusals => "refusals",
             Self::Failed => "failed",
@@ -95,10 +96,10 @@ impl Figure {
     pub fn of(self, run: &Outcome, world: &World) -> Option<f64> {
         let value = match self {
             // A minute after the end of a list says nothing about a pace.
-            Self::UsedLater | Self::Used | Self::Possible if world.urls.is_some() => None,
+            Self::UsedLater | Self::Used | Self::PossibleLater if world.urls.is_some() => None,
             Self::UsedLater => share_served(run, 1, |minute| minute.capacity),
             Self::Used => share_served(run, 0, |minute| minute.capacity),
-            Self::Possible => share_served(run, 0, |minute| minute.possible),
+            Self::PossibleLater => possible_later(run),
             Self::Refused => share(sum(run, |minute| minute.refused), sum(run, |minute| minute.arrived)).or(Some(0.0)),
             Self::Refusals => Some(sum(run, |minute| minute.refused)),
             Self::Failed => Some(sum(run, |minute| minute.failed)),
@@ -139,6 +140,11 @@ fn share_served(run: &Outcome, from: usize, whole: impl Fn(&Minute) -> f64) -> O
     share(exact(served), minutes(run, from).map(whole).sum())
 }
 
+fn possible_later(run: &Outcome) -> Option<f64> {
+    let served = minutes(run, 1).map(|minute| minute.served).sum();
+    share(exact(served), run.hosts.iter().map(|host| host.possible_later).sum())
+}
+
 fn share(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| part / whole)
 }
@@ -164,12 +170,13 @@ fn through(run: &Outcome, urls: f64, seconds: f64) -> Option<f64> {
     Some(got * least / run.ended.unwrap_or(run.seconds).max(least))
 }
 
-/// What a host could have served in `planned` seconds, where the run ended after `seconds`.
+/// What a host could have served in `planned` seconds, where the run ended after `seconds`: what was possible in the first
+/// minute, when nothing was used yet, and then its capacity.
 fn could_be_had(host: &HostOutcome, seconds: f64, planned: f64) -> f64 {
-    let sum = |count: fn(&Minute) -> f64| host.minutes.iter().map(count).sum::<f64>();
+    let capacity = |from| host.minutes.iter().skip(from).map(|minute| minute.capacity).sum::<f64>();
     // A run that ended before its time, because all URLs were got or given up, would have gone on at its capacity.
-    let later = share(sum(|minute| minute.capacity), seconds).unwrap_or(0.0) * (planned - seconds).max(0.0);
-    sum(|minute| minute.possible) + later
+    let after = share(capacity(0), seconds).unwrap_or(0.0) * (planned - seconds).max(0.0);
+    host.minutes.first().map_or(0.0, |first| first.possible) + capacity(1) + after
 }
 
 /// The time in which a host's capacity serves so many; the length of the run where it is not enough.
@@ -223,6 +230,22 @@ mod tests {
         assert_eq!(Figure::UsedLater.of(&slow_start, &endless()), None, "there is no second minute");
         slow_start.hosts[0].minutes[0].capacity = f64::INFINITY;
         assert_eq!(Figure::Used.of(&slow_start, &endless()), Some(0.0));
+    }
+
+    #[test]
+    fn what_was_possible_is_that_of_the_whole_time_and_not_the_sum_of_minutes() {
+        let mut halved = run("adaptive", 1, 0.5, 0);
+        halved.hosts[0].possible_later = 3600.0;
+        assert_eq!(Figure::PossibleLater.of(&halved, &endless()), Some(0.75));
+        halved.hosts.push(HostOutcome { possible_later: 1800.0, ..HostOutcome::default() });
+        assert_eq!(
+            Figure::PossibleLater.of(&halved, &endless()),
+            Some(0.5),
+            "a host that was not asked could have been"
+        );
+        assert_eq!(Figure::PossibleLater.of(&halved, &world("list", "", Some(600), Vec::new())), None);
+        halved.hosts.clear();
+        assert_eq!(Figure::PossibleLater.of(&halved, &endless()), None);
     }
 
     #[test]

@@ -103,10 +103,10 @@ impl World {
         self.plane = dominated(self, OURS);
     }
 
-    /// The figure that stands for capacity on the plane: what was used of it once the start is over, or, where there is a
-    /// list to get through, how well that went.
+    /// The figure that stands for capacity on the plane: what was used of what was possible once the start is over, or, where
+    /// there is a list to get through, how well that went.
     pub fn capacity_figure(&self) -> Figure {
-        if self.urls.is_some() { Figure::List } else { Figure::UsedLater }
+        if self.urls.is_some() { Figure::List } else { Figure::PossibleLater }
     }
 
     /// The figure that capacity is held against on the plane: refusals, or, where nobody is refused, the queue at the host.
@@ -165,6 +165,7 @@ pub(crate) mod testing {
         let host = HostOutcome {
             name: "one.example".to_owned(),
             minutes: [vec![first], vec![calm; 9]].concat(),
+            possible_later: 5400.0,
             got: 10 * served,
             latency_p95: 0.02,
             served_by_client: vec![10 * served],

@@ -64,15 +64,15 @@ builtin! {
         "halves"
         "doubles"
         "bimodal"
-        "four-strangers"
+        "four-strangers";
+    false:
         "uplink"
         "arm-bucket-1-5"
         "arm-bucket-10-20"
         "arm-bucket-100-50"
         "arm-window-60"
         "arm-queue-4x200"
-        "arm-five-hosts";
-    false:
+        "arm-five-hosts"
         "concurrency-cap"
         "crawl-100000"
         "crawl-100000-wide"
