@@ -139,7 +139,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let check = |flag: &str, name: &str| {
             let path = dir.path().join(name);
-            parse::<ShownFlags>(&[flag, path.to_str().unwrap()]).unwrap().check().map_err(|usage| usage.0)
+            parse::<All>(&[flag, path.to_str().unwrap()]).unwrap().shown.check().map_err(|usage| usage.0)
         };
         assert_eq!((check("--picture", "a.svg"), check("--html", "a.HTML")), (Ok(()), Ok(())));
         for (flag, name) in

@@ -141,10 +141,7 @@ mod tests {
     use crate::commands::hosts::schema::check;
 
     fn command(words: &[&str]) -> SimulateCommand {
-        SimulateCommand {
-            worlds: crate::flags::testing::parse(words).unwrap(),
-            shown: crate::flags::testing::parse(&["--picture", "a.svg"]).unwrap(),
-        }
+        crate::flags::testing::parse(&[words, &["--picture", "a.svg"]].concat()).unwrap()
     }
 
     fn reported(words: &[&str]) -> Report {
