@@ -1,8 +1,8 @@
 //! The `comity` command: courteous HTTP at full speed.
 //!
 //! ```text
-//! flags ─ one struct a concern ─► commands ─ fetch · demo · explain · hosts · forget · audit · presets ─► screen (stderr is words)
-//!                                                                                                      └► stdout (data)
+//! flags ─ one struct a concern ─► commands ─ fetch · demo · explain · hosts · forget · audit · presets · simulate
+//!                                    └► screen (stderr is words) · stdout (data)
 //! ```
 
 mod commands;

@@ -221,6 +221,7 @@ impl Mirror {
             k: kind(&limits.policy),
             to: micros(Instant::ZERO.after(limits.policy.tolerance())),
             fi: wait_micros(limits.policy.fresh().interval()),
+            pf: wait_micros(limits.policy.floor()),
             fc: limits.policy.fresh().in_flight(),
             own: Some(known.places.own),
             out: known.places.out,

@@ -246,8 +246,10 @@ local function learned(S, a, at)
   if not a.k then return 0 end
   if S.k ~= a.k then return a.fi or 0 end
   if a.k == 'p' then return (S.s or 0) * 1000 end
-  if a.ag and a.ag.v == S.bv and S.l and at - S.l >= HOUR then return a.ag.i end
-  return S.i or a.fi or 0
+  local interval = S.i or a.fi or 0
+  if a.ag and a.ag.v == S.bv and S.l and at - S.l >= HOUR then interval = a.ag.i end
+  -- Whoever learned it, this member never goes faster than its own floor.
+  return max(interval, a.pf or 0)
 end
 
 -- What was learned of it, of a new scope, or less what its age takes from it: nothing where the policy has no say.

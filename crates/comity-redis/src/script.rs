@@ -75,6 +75,8 @@ pub(crate) struct Scope {
     pub(crate) k: Option<&'static str>,
     pub(crate) to: i64,
     pub(crate) fi: i64,
+    /// The policy's floor.
+    pub(crate) pf: i64,
     /// The concurrency of a new scope.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) fc: Option<u32>,

@@ -51,7 +51,7 @@ pub struct HostOutcome {
     pub samples: Vec<Sample>,
     /// When requests were refused, in seconds, where samples were asked for.
     pub refusals: Vec<f64>,
-    /// What the policy says it learned, at the end; empty for baselines.
+    /// What the policy says it learned, at the end, in its own words; empty for baselines.
     pub learned: String,
     /// Whether the policy says that the host answers in two ways.
     pub bimodal: bool,
@@ -87,7 +87,7 @@ pub struct Sample {
     pub most_in_flight: u32,
 }
 
-/// What our own uplink carried.
+/// What our own uplink carried, from when on it was narrow.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct UplinkOutcome {
     /// Share of its capacity that was used, 0 to 1.

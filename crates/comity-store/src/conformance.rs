@@ -266,28 +266,39 @@ pub fn a_burst_that_is_refused_together_teaches_once<S: Store>(make: &impl Fn(Ru
         |at: &Bench<S>| at.store.inspect(route.members()[0].scope).map(|(_, cell)| cell.learned().interval());
     let mut last = interval(&at);
     let mut now = ms(1000);
-    for epoch in 0..3 {
-        let mut burst = Vec::new();
-        loop {
+    let mut burst = Vec::new();
+    loop {
+        match at.store.claim(now, &Claim::at_once(route.members(), 1, now)) {
+            Ok(grant) => burst.push(grant),
+            Err(wait) if matches!(wait.because, Because::Pace(_)) => now = wait.until,
+            Err(_) => break,
+        }
+    }
+    assert!(burst.len() > 1, "several at once");
+    now = now.after(SPAN * 100);
+    let (first, others) = burst.split_at(1);
+    at.store.report(now, route.members(), &first[0], &refused(None), None);
+    let slower = interval(&at);
+    assert!(slower > last, "the first refusal teaches: {slower:?}, was {last:?}");
+    for grant in others {
+        now = now.after(SPAN);
+        at.store.report(now, route.members(), grant, &refused(None), None);
+        assert_eq!(interval(&at), slower, "the others say nothing new");
+    }
+    // From now on one tries, and each refusal is news.
+    for trial in 0..3 {
+        last = interval(&at);
+        let grant = loop {
             match at.store.claim(now, &Claim::at_once(route.members(), 1, now)) {
-                Ok(grant) => burst.push(grant),
-                Err(wait) if matches!(wait.because, Because::Pace(_)) => now = wait.until,
-                Err(_) => break,
+                Ok(grant) => break grant,
+                Err(wait) => now = wait.until,
             }
-        }
-        assert!(burst.len() > 1, "several at once");
-        now = now.after(SPAN * 100);
-        let (first, others) = burst.split_at(1);
-        at.store.report(now, route.members(), &first[0], &refused(None), None);
-        let slower = interval(&at);
-        assert!(slower > last, "epoch {epoch}: the first refusal teaches: {slower:?}, was {last:?}");
-        for grant in others {
-            now = now.after(SPAN);
-            at.store.report(now, route.members(), grant, &refused(None), None);
-            assert_eq!(interval(&at), slower, "epoch {epoch}: the others say nothing new");
-        }
-        last = slower;
-        now = now.after(SPAN * 100);
+        };
+        let wait = at.store.claim(now.after(SPAN * 600_000), &Claim::at_once(route.members(), 1, now));
+        assert!(matches!(wait, Err(Wait { because: Because::Concurrency(1), .. })), "one trial at a time: {wait:?}");
+        now = now.after(SPAN);
+        at.store.report(now, route.members(), &grant, &refused(None), None);
+        assert!(interval(&at) > last, "trial {trial} teaches");
     }
 }
 

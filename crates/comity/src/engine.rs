@@ -154,11 +154,12 @@ impl Engine {
     /// Learns from a host's answer; those that wait and may go sooner are asked anew. What is our own uplink's and not the
     /// host's teaches nothing (A10).
     pub(crate) fn learn(&mut self, now: Instant, members: &[Member], host: ScopeId, lesson: &Lesson<'_>) {
-        let ours = Signal::no_answer(NoAnswer::Uplink);
+        let ours;
         let mut lesson = *lesson;
         if self.watch(now, host, &lesson) {
             lesson.latency = None;
             if matches!(lesson.signal.inferred, Inferred::NoAnswer(_)) {
+                ours = Signal::no_answer(NoAnswer::Uplink);
                 lesson.signal = &ours;
             }
         }

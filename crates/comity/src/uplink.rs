@@ -51,8 +51,8 @@ impl Pacer {
 impl Engine {
     /// Why nobody may start now, where so much is in flight to all hosts together as the uplink bears.
     pub(crate) fn full(&self, now: Instant) -> Option<Wait> {
-        let yielding = self.uplink.yielding(now)?;
-        self.store.is_full(now, self.uplink.room(now)).then(|| Wait::uplink(yielding.limit))
+        let (yielding, until) = (self.uplink.yielding(now)?, self.uplink.ends(now)?);
+        self.store.is_full(now, self.uplink.room(now)).then(|| Wait::uplink(until, yielding.limit))
     }
 
     /// Watches what was heard of a host. Whether what it suggests is the uplink's and not the host's.

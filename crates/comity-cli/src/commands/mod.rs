@@ -7,6 +7,7 @@ mod fetch;
 mod forget;
 mod hosts;
 mod presets;
+mod simulate;
 
 use anyhow::Result;
 use clap::Subcommand;
@@ -23,6 +24,7 @@ pub(crate) enum Command {
     Forget(forget::ForgetCommand),
     Presets(presets::PresetsCommand),
     Audit(Box<audit::AuditCommand>),
+    Simulate(simulate::SimulateCommand),
 }
 
 impl Command {
@@ -36,6 +38,7 @@ impl Command {
             Self::Forget(_) => "forget",
             Self::Presets(_) => "presets",
             Self::Audit(_) => "audit",
+            Self::Simulate(_) => "simulate",
         }
     }
 
@@ -49,6 +52,7 @@ impl Command {
             Self::Forget(forget) => forget.run(),
             Self::Presets(presets) => presets.run(),
             Self::Audit(audit) => audit.run(),
+            Self::Simulate(simulate) => simulate.run(),
         }
     }
 }

@@ -11,6 +11,7 @@ pub(crate) mod request;
 pub(crate) mod run;
 pub(crate) mod screen;
 pub(crate) mod shared;
+pub(crate) mod simulate;
 pub(crate) mod values;
 
 #[cfg(test)]

@@ -27,6 +27,9 @@ pub(crate) fn overall(status: &Status, meter: &Meter, width: usize) -> String {
     if let Some(lost_for) = status.shared.as_ref().and_then(|shared| shared.lost_for) {
         parts.push((1, format!("shared pace lost for {}", span(lost_for))));
     }
+    if let Some(limit) = status.uplink {
+        parts.push((1, format!("our uplink is slow: {limit} at once")));
+    }
     loop {
         let text = parts.iter().map(|(_, part)| part.as_str()).collect::<Vec<_>>().join("  ");
         let least = parts.iter().enumerate().max_by_key(|(_, (rank, _))| *rank).map(|(n, _)| n);
@@ -128,7 +131,15 @@ mod tests {
             ],
             hosts_left: 9,
             shared: None,
+            uplink: None,
         }
+    }
+
+    #[test]
+    fn a10_a_slow_uplink_of_our_own_is_seen() {
+        let text = overall(&Status { uplink: Some(12), ..status() }, &meter(), 200);
+        assert!(text.contains("our uplink is slow: 12 at once"), "{text}");
+        assert!(!overall(&status(), &meter(), 200).contains("uplink"));
     }
 
     #[test]

@@ -256,9 +256,9 @@ impl Wait {
         Self { until, scope: ScopeId(u32::MAX), because: Because::TableFull }
     }
 
-    /// So many requests are in flight to all hosts together, and only a freed place can help.
-    pub fn uplink(limit: u32) -> Self {
-        Self { until: Instant::FAR, scope: ScopeId(u32::MAX), because: Because::Uplink(limit) }
+    /// No more than so many requests may be in flight to all hosts together, until an answer comes or until then.
+    pub fn uplink(until: Instant, limit: u32) -> Self {
+        Self { until, scope: ScopeId(u32::MAX), because: Because::Uplink(limit) }
     }
 
     /// The store that is shared is out of reach; ask again then.

@@ -177,7 +177,7 @@ impl Cell {
 
     /// The interval that holds now: the most of what was set, learned and declared.
     pub fn interval(&self) -> Duration {
-        self.limits.interval.max(self.learned.interval()).max(self.crawl_delay())
+        self.limits.interval.max(self.paced())
     }
 
     /// Forgets what was learned, a pause and an advertised quota (T13).
@@ -250,7 +250,7 @@ impl Cell {
                 bind(Instant::FAR, Because::Concurrency(places));
             }
         }
-        let learned = share.slower(learned.interval());
+        let learned = share.slower(learned.interval().max(limits.policy.floor()));
         bind(self.pace.earliest_with(learned, share.tolerance(limits.policy.tolerance())), Because::Pace(learned));
         if self.crawl_delay != 0 {
             let delay = share.slower(self.crawl_delay());
@@ -277,7 +277,7 @@ impl Cell {
     /// Turns are as long for every member, and each may have learned another pace while they could not agree.
     fn turn_length(&self, now: Instant) -> Duration {
         let set = self.limits.interval.max(self.crawl_delay());
-        if set.is_zero() { self.learned_at(now).interval() } else { set }
+        if set.is_zero() { self.learned_at(now).interval().max(self.limits.policy.floor()) } else { set }
     }
 
     /// What was learned, less what its age takes from it.
@@ -327,7 +327,7 @@ impl Cell {
 
     /// The pace that was learned or declared.
     fn paced(&self) -> Duration {
-        self.learned.interval().max(self.crawl_delay())
+        self.learned.interval().max(self.limits.policy.floor()).max(self.crawl_delay())
     }
 
     /// Whether another start was charged after `started`.
@@ -457,10 +457,7 @@ impl Cell {
             self.pause = floor.pause;
         }
         self.crawl_delay = self.crawl_delay.max(nanos(floor.crawl_delay));
-        let same_kind = core::mem::discriminant(&floor.learned) == core::mem::discriminant(&self.learned);
-        if same_kind && floor.learned.is_stricter_than(&self.learned) {
-            self.learned = floor.learned;
-        }
+        self.learned = self.learned.stricter(&floor.learned);
         if !floor.windows.is_empty() {
             let log = self.windows.take().unwrap_or_default();
             self.windows = Some(Box::new(log.with(&floor.windows)));

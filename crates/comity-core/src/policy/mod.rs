@@ -158,6 +158,15 @@ impl Policy {
         }
     }
 
+    /// The interval it never goes under (A8), whoever learned what it goes by.
+    pub fn floor(&self) -> Duration {
+        match self {
+            Self::Aimd(settings) => settings.floor,
+            Self::Adaptive(settings) => settings.floor,
+            _ => Duration::ZERO,
+        }
+    }
+
     /// Its name, as in the configuration.
     pub const fn name(&self) -> &'static str {
         match self {
@@ -227,11 +236,20 @@ impl Learned {
         }
     }
 
-    /// Whether it holds requests back more than another of the same kind: by its interval, and by its places where the
-    /// intervals are the same.
-    pub(crate) fn is_stricter_than(&self, other: &Self) -> bool {
-        let fewer = |learned: &Self| core::cmp::Reverse(learned.in_flight().unwrap_or(u32::MAX));
-        (self.interval(), fewer(self)) > (other.interval(), fewer(other))
+    /// What holds requests back as much as both do: the one with the longer interval, with no more places than the other
+    /// learned. Of two kinds it is the first.
+    #[must_use]
+    pub(crate) fn stricter(&self, other: &Self) -> Self {
+        if core::mem::discriminant(self) != core::mem::discriminant(other) {
+            return *self;
+        }
+        let (stricter, looser) = if other.interval() > self.interval() { (other, self) } else { (self, other) };
+        match (stricter, looser) {
+            (Self::Adaptive(stricter), Self::Adaptive(looser)) => {
+                Self::Adaptive(stricter.with_no_more_places_than(looser))
+            }
+            _ => *stricter,
+        }
     }
 
     /// A request starts that came to the head of its queue at `asked`.

@@ -76,9 +76,14 @@ impl Guard {
         self.changed
     }
 
-    /// When it ends unless a round confirms it before: whatever happens, nobody waits for it for ever.
+    /// When it ends unless something confirms it before: whatever happens, nobody waits for it for ever.
     pub(super) fn ends(&self) -> Instant {
         self.ends
+    }
+
+    /// There is no less reason for it than when it was put on.
+    pub(super) fn confirm(&mut self, now: Instant) {
+        self.ends = now.after(UNCONFIRMED);
     }
 
     /// How what is usual of hosts may change. Under the limit all times are ours too: where they would teach as ever, what
@@ -109,7 +114,7 @@ impl Guard {
         }
         let reached = core::mem::take(&mut self.reached);
         if reached || slow {
-            self.ends = now.after(UNCONFIRMED);
+            self.confirm(now);
         }
         if slow && self.in_vain < VAIN {
             self.yielding.limit = cut(self.limit().min(in_flight), share).min(self.limit());
@@ -153,5 +158,5 @@ const LEAST_ROUND: u32 = 16;
 const MOST_ROUND: u32 = 64;
 /// After so many cuts in vain there is no other.
 const VAIN: u8 = 2;
-/// A limit that no round has confirmed for so long ends.
+/// A limit that nothing has confirmed for so long ends.
 const UNCONFIRMED: Duration = Duration::from_secs(30);

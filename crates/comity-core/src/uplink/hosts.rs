@@ -16,12 +16,14 @@ pub(super) struct Hosts {
     last: Recent,
     /// The window's number: a slot counts where it has this or the last one.
     window: u32,
+    /// When it began.
     began: Instant,
     /// Answers counted since it last counted anew, and those of them that were no slower than usual.
     answers: u32,
     quick: u32,
     /// Slots that fell silent since anybody answered.
     silent: [u64; SLOTS / 64],
+    any_silent: bool,
 }
 
 /// Hosts asked of late, each counted once, as it was last heard.
@@ -61,7 +63,7 @@ pub(super) struct Learning {
 }
 
 /// How one exchange compares with what is usual of its host.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Verdict {
     share: u8,
     bad: u8,
@@ -83,23 +85,25 @@ impl Default for Hosts {
             answers: 0,
             quick: 0,
             silent: [0; SLOTS / 64],
+            any_silent: false,
         }
     }
 }
 
 impl Hosts {
-    /// A host was heard, or was not. It counts as it was last heard where `counts`, and once enough is known of it.
-    pub(super) fn heard(&mut self, now: Instant, exchange: &Exchange, counts: bool, learning: Learning) {
+    /// A host was heard, or was not. It counts as it was last heard where `counts`, and once enough is known of it. Whether
+    /// that is bad: there is nothing to look at else.
+    pub(super) fn heard(&mut self, now: Instant, exchange: &Exchange, counts: bool, learning: Learning) -> bool {
         let at = exchange.host.0 as usize % SLOTS;
         let seconds = seconds(now);
-        if exchange.heard != Heard::Nothing {
-            self.silent = [0; SLOTS / 64];
+        if exchange.heard != Heard::Nothing && self.any_silent {
+            (self.silent, self.any_silent) = ([0; SLOTS / 64], false);
         }
         let slot = &self.slots[at];
         if slot.scope != exchange.host {
             let is_free = slot.scope == NOBODY || slot.heard.saturating_add(STALE) <= seconds;
             if !is_free || !matches!(exchange.heard, Heard::Served(_)) {
-                return;
+                return false;
             }
             self.count(at, None);
             self.slots[at] = Slot::new(exchange.host, seconds);
@@ -108,6 +112,7 @@ impl Hosts {
         slot.heard = seconds;
         if exchange.heard == Heard::Nothing {
             self.silent[at / 64] |= 1 << (at % 64);
+            self.any_silent = true;
         }
         let verdict = match exchange.heard {
             Heard::Served(latency) => slot.served(code(latency), learning),
@@ -117,6 +122,7 @@ impl Hosts {
         if counts {
             self.count(at, verdict);
         }
+        self.slots[at].is_bad()
     }
 
     /// Hosts counted in this window and the last.
@@ -159,12 +165,12 @@ impl Hosts {
     }
 
     /// Counts nobody any more who was not heard for a window or two.
+    #[inline]
     pub(super) fn roll(&mut self, now: Instant) {
-        let lasts = now.since(self.began);
-        if lasts < WINDOW {
+        if now < self.began.after(WINDOW) {
             return;
         }
-        if lasts >= WINDOW * 2 {
+        if now >= self.began.after(WINDOW * 2) {
             self.clear(now);
             return;
         }
@@ -187,6 +193,13 @@ impl Hosts {
     /// A host counts from now on as it was last heard, or not at all.
     fn count(&mut self, at: usize, verdict: Option<Verdict>) {
         let slot = &mut self.slots[at];
+        let as_usual = Verdict { share: WHOLE as u8, bad: 0 };
+        if slot.window == self.window && verdict == Some(as_usual) && (slot.share, slot.bad) == (as_usual.share, 0) {
+            // Nearly every answer is so.
+            self.answers += 1;
+            self.quick += 1;
+            return;
+        }
         if slot.window == self.window {
             self.this.remove(slot);
         } else if slot.window + 1 == self.window {
@@ -295,20 +308,15 @@ impl Kins {
 }
 
 fn seconds(at: Instant) -> u32 {
-    u32::try_from(at.since(Instant::ZERO).as_secs()).unwrap_or(u32::MAX)
+    u32::try_from(at.as_nanos() / 1_000_000_000).unwrap_or(u32::MAX)
 }
 
 /// A span's logarithm, in 32nds of an octave above a microsecond, straight between the octaves.
 const fn code(span: Duration) -> u16 {
-    let micros = span.as_micros();
     // A day is as slow as anything gets.
-    let micros = if micros > 86_400_000_000 {
-        86_400_000_000
-    } else if micros == 0 {
-        1
-    } else {
-        micros as u64
-    };
+    let seconds = if span.as_secs() > 86_400 { 86_400 } else { span.as_secs() };
+    let micros = seconds * 1_000_000 + span.subsec_micros() as u64;
+    let micros = if micros == 0 { 1 } else { micros };
     let octave = micros.ilog2();
     (octave as u16) * OCTAVE + ((micros << 5 >> octave) & 31) as u16
 }

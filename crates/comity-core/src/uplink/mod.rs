@@ -29,6 +29,9 @@ pub struct Uplink {
     last_answer: Instant,
     /// Until when what exchanges suggest is ours and not the hosts'.
     ours_until: Instant,
+    /// Nobody answers at all: nothing starts before then, and how long that was.
+    shut_until: Instant,
+    shut_for: Duration,
     /// When kin were last looked at: the one thing here that looks at the whole table.
     compared: Instant,
 }
@@ -68,6 +71,7 @@ pub enum Change {
 
 impl Uplink {
     /// A request starts.
+    #[inline]
     pub fn started(&mut self) {
         self.in_flight = self.in_flight.saturating_add(1);
         if let Some(guard) = &mut self.guard {
@@ -76,6 +80,7 @@ impl Uplink {
     }
 
     /// A request gives its place back.
+    #[inline]
     pub fn ended(&mut self) {
         self.in_flight = self.in_flight.saturating_sub(1);
     }
@@ -86,21 +91,29 @@ impl Uplink {
     }
 
     /// How many more may start now; [`u32::MAX`] where no limit is on.
+    #[inline]
     pub fn room(&self, now: Instant) -> u32 {
-        self.guard(now).map_or(u32::MAX, |guard| guard.limit().saturating_sub(self.in_flight))
+        match self.guard(now) {
+            None => u32::MAX,
+            Some(_) if now < self.shut_until => 0,
+            Some(guard) => guard.limit().saturating_sub(self.in_flight),
+        }
     }
 
     /// The limit above all hosts, and why it is on; `None` where it is not.
+    #[inline]
     pub fn yielding(&self, now: Instant) -> Option<Yielding> {
         self.guard(now).map(Guard::yielding)
     }
 
-    /// When the limit ends if nothing is heard until then: those that wait for it may start then.
+    /// When somebody who waits for the limit may start if nothing is heard until then; `None` where no limit is on.
     pub fn ends(&self, now: Instant) -> Option<Instant> {
-        self.guard(now).map(Guard::ends)
+        let ends = self.guard(now)?.ends();
+        Some(if now < self.shut_until { self.shut_until.min(ends) } else { ends })
     }
 
     /// Whether what an exchange suggests that started then and ended now is ours, and must not teach its host.
+    #[inline]
     pub fn is_ours(&self, now: Instant, started: Instant) -> bool {
         now.min(started) < self.ours_until
     }
@@ -108,30 +121,58 @@ impl Uplink {
     /// An exchange ended; comes before [`Uplink::is_ours`] is asked of it, and before [`Uplink::ended`]. `kin` gives the
     /// same number for hosts that may stand on one machine; it is asked only where much speaks for our own uplink.
     pub fn heard(&mut self, now: Instant, exchange: &Exchange, kin: impl Fn(ScopeId) -> u64) -> Option<Change> {
-        let expired = self.guard.take_if(|guard| now >= guard.ends()).is_some();
-        if expired {
-            self.hosts.clear(now);
-        }
-        // Only an answer to what started since tells how a change of the limit went (A9).
-        let changed = self.guard.as_ref().map_or(Instant::ZERO, Guard::changed);
-        let learning = self.guard.as_ref().map_or(Learning::BOTH, Guard::learning);
-        if self.guard.is_none() {
-            self.hosts.roll(now);
-        }
-        self.hosts.heard(now, exchange, exchange.started >= changed, learning);
         if exchange.heard != Heard::Nothing {
             self.last_answer = now;
+            (self.shut_until, self.shut_for) = (Instant::ZERO, Duration::ZERO);
         }
-        if self.is_together(now, kin) {
+        let ended = self.guard.is_some_and(|guard| now >= guard.ends());
+        if ended {
+            self.guard = None;
+            self.hosts.clear(now);
+        }
+        let Some(guard) = &self.guard else {
+            self.hosts.roll(now);
+            let bad = self.hosts.heard(now, exchange, true, Learning::BOTH);
+            let put_on = if bad { self.put_on(now, kin) } else { None };
+            return put_on.or(ended.then_some(Change::Lifted));
+        };
+        // Only an answer to what started since tells how a change of the limit went (A9).
+        let tells = exchange.started >= guard.changed();
+        let learning = guard.learning();
+        let bad = self.hosts.heard(now, exchange, tells, learning);
+        if bad && self.is_together(now, kin) {
             self.ours_until = now.after(HOLD);
-            if self.guard.is_none() {
-                let guard = Guard::put_on(now, self.in_flight, self.hosts.recent());
-                self.hosts.clear(now);
-                return Some(Change::PutOn(self.guard.insert(guard).yielding()));
+        }
+        if exchange.heard == Heard::Nothing {
+            self.shut(now);
+        }
+        self.turn(now)
+    }
+
+    /// The limit is put on, where most hosts are as bad as this one.
+    #[cold]
+    fn put_on(&mut self, now: Instant, kin: impl Fn(ScopeId) -> u64) -> Option<Change> {
+        if !self.is_together(now, kin) {
+            return None;
+        }
+        self.ours_until = now.after(HOLD);
+        let guard = Guard::put_on(now, self.in_flight, self.hosts.recent());
+        self.hosts.clear(now);
+        let yielding = self.guard.insert(guard).yielding();
+        self.shut(now);
+        Some(Change::PutOn(yielding))
+    }
+
+    /// Where nobody answers at all, what starts fails, perhaps at once, and whoever asked may not ask again: so few try, in
+    /// longer and longer steps, until somebody answers.
+    fn shut(&mut self, now: Instant) {
+        if self.hosts.silent() >= LEAST_HOSTS && now >= self.shut_until {
+            self.shut_for = (self.shut_for * 2).clamp(SHUT, MOST_SHUT);
+            self.shut_until = now.after(self.shut_for);
+            if let Some(guard) = &mut self.guard {
+                guard.confirm(now);
             }
         }
-        let change = self.turn(now);
-        change.or(expired.then_some(Change::Lifted))
     }
 
     /// A round of answers under the limit is over: it is cut, raised or lifted.
@@ -185,4 +226,7 @@ const HOLD: Duration = Duration::from_secs(2);
 const OURS: u32 = WHOLE * 2 / 3;
 /// Where nobody at all has answered for so long, four hosts that answered before and do not now are enough.
 const SILENCE: Duration = Duration::from_millis(500);
+/// The first and the longest step between two tries where nobody answers.
+const SHUT: Duration = Duration::from_millis(250);
+const MOST_SHUT: Duration = Duration::from_secs(8);
 const COMPARED_EVERY: Duration = Duration::from_millis(20);

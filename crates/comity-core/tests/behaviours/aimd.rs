@@ -99,7 +99,8 @@ fn a9_one_increase_in_four_answers_and_only_of_requests_started_since() {
     let world = taught(AimdSettings::default(), &vec![signal(200); 7]);
     assert_eq!(interval(&world), MS * 950);
     // Ten in flight are refused together: it teaches once.
-    let limits = Limits { policy: Policy::Aimd(AimdSettings { start: MS, ..settings() }), retries: 0, ..free() };
+    let quick = AimdSettings { start: MS, floor: MS, ..settings() };
+    let limits = Limits { policy: Policy::Aimd(quick), retries: 0, ..free() };
     let mut world = World::of([limits]).answering(|_| reply(429, 500));
     world.ask_many(&host(0), 10);
     world.run();

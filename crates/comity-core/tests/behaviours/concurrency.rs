@@ -94,7 +94,6 @@ fn a_freed_place_wakes_the_one_that_waits_longest() {
 }
 
 #[test]
-#[ignore = "the policy does not learn a concurrency yet"]
 fn a_concurrency_that_rises_wakes_those_that_wait() {
     let mut world = World::of([adaptive()]).answering(|_| reply(200, 50));
     world.ask_many(&host(0), 2000);
@@ -140,6 +139,27 @@ fn what_is_remembered_of_a_lost_store_is_the_stricter_of_both() {
     let mut both = refusing();
     both.raise(&Cell::new(Arc::new(adaptive())).snapshot());
     assert_eq!(both.learned(), slow.learned());
+}
+
+#[test]
+fn of_two_memories_the_longer_interval_and_the_fewer_places_hold() {
+    let after = |count: usize| {
+        let mut world = World::of([adaptive()]).answering(|_| reply(200, 50));
+        world.ask_many(&host(0), count);
+        world.run();
+        world.cells.remove(0)
+    };
+    let mut slow = after(2000);
+    let slower = AdaptiveSettings { floor: SEC, ..AdaptiveSettings::default() };
+    slow.set_limits(Arc::new(Limits { policy: Policy::Adaptive(slower), ..free() }));
+    let narrow = after(3);
+    let places = |cell: &Cell| cell.learned().in_flight();
+    assert!(slow.learned().interval() > narrow.learned().interval() && places(&slow) > places(&narrow));
+    for (of, floor) in [(&slow, &narrow), (&narrow, &slow)] {
+        let mut raised = of.clone();
+        raised.raise(&floor.snapshot());
+        assert_eq!((raised.learned().interval(), places(&raised)), (SEC, places(&narrow)));
+    }
 }
 
 /// A table of a process that goes on alone.

@@ -3,6 +3,8 @@
 #[path = "../world/mod.rs"]
 mod world;
 
+mod adaptive;
+mod adaptive_json;
 mod aimd;
 mod alone;
 mod cells;

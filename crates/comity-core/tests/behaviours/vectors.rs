@@ -1,4 +1,4 @@
-//! The policies against `vectors/*.json`, which were worked out from the behaviours alone.
+//! The policies against `vectors/*.json`.
 
 use core::time::Duration;
 
@@ -100,7 +100,6 @@ fn vectors_aimd() {
 }
 
 #[test]
-#[ignore = "vectors/adaptive.json is not made yet"]
 fn vectors_adaptive() {
     for_each_case("vectors/adaptive.json", |case| {
         let given = |name: &str| span(&case["policy"][name]);

@@ -37,6 +37,8 @@ pub struct Status {
     pub hosts_left: usize,
     /// How it stands with the store that keeps the pace with others; `None` where this process paces alone.
     pub shared: Option<SharedPace>,
+    /// How many requests may be in flight to all hosts together, where our own uplink is slow (A10).
+    pub uplink: Option<u32>,
 }
 
 /// How it stands with a shared pace.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use comity::{Because, Delay};
+use comity::{Because, Delay, Yielding};
 use url::Url;
 
 use super::attempt::now;
@@ -11,7 +11,8 @@ use super::status::{HostLine, SharedPace, Status};
 use super::work::{Run, since};
 
 impl Run<'_> {
-    pub(super) fn status(&self) -> Status {
+    pub(super) fn status(&mut self) -> Status {
+        let uplink = self.uplink();
         let mut waiting: Vec<&Queued> =
             self.queued.values().filter(|queued| queued.place.is_some()).take(MOST_LOOKED_AT).collect();
         waiting
@@ -41,6 +42,7 @@ impl Run<'_> {
             slowest,
             hosts_left: self.sites.len() - self.fresh as usize + self.queued.len(),
             shared: self.shared_pace(),
+            uplink,
         }
     }
 
@@ -53,6 +55,21 @@ impl Run<'_> {
             Some(learned) => paced(pace, &learned),
             None => delay.because.to_string(),
         }
+    }
+
+    /// The limit above all hosts; a person is told once each time it is put on (A10).
+    fn uplink(&mut self) -> Option<u32> {
+        let yielding = self.pacer.yielding();
+        let told = std::mem::replace(&mut self.uplink_told, yielding.is_some());
+        if let Some(Yielding { limit, slow, hosts, .. }) = yielding
+            && !told
+        {
+            self.observer.notice(&format!(
+                "{slow} of {hosts} hosts slowed down or fell silent together: our own uplink, it seems; \
+                 {limit} requests in flight at most for now"
+            ));
+        }
+        yielding.map(|yielding| yielding.limit)
     }
 
     fn shared_pace(&self) -> Option<SharedPace> {

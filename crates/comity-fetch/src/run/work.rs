@@ -57,6 +57,8 @@ pub(super) struct Run<'a> {
     /// When the last time without any answer ended.
     pub(super) recovered: Timestamp,
     pub(super) outage_told: bool,
+    /// Whether it was told that our own uplink is slow.
+    pub(super) uplink_told: bool,
 }
 
 impl<'a> Run<'a> {
@@ -109,6 +111,7 @@ impl<'a> Run<'a> {
             last_answer: now(),
             recovered: Timestamp::default(),
             outage_told: false,
+            uplink_told: false,
         };
         (run, inbox)
     }

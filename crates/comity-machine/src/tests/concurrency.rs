@@ -126,14 +126,16 @@ fn decision_4_what_one_member_learned_all_go_by_and_a_burst_teaches_once() {
         member.memory.cell(scope).learned().interval()
     };
     let mut now = at(0);
-    let (_, one) = members[0].flies(&mut now, false).unwrap();
-    let (_, other) = members[1].flies(&mut now, false).unwrap();
+    let (route, one) = members[0].flies(&mut now, false).unwrap();
+    let (others_route, other) = members[1].flies(&mut now, false).unwrap();
     now = now.after(SEC);
     members[0].learn(now, HOST, &one, &refused(None));
     members[1].learn(now.after(MS), HOST, &other, &refused(None));
     let taught = interval(&mut members[0]);
     assert!(taught > MS, "{taught:?}");
     assert_eq!(interval(&mut members[1]), taught, "the other's refusal is the same objection");
+    members[0].lands(now, &route, &one);
+    members[1].lands(now, &others_route, &other);
     alone.flies(&mut now, false).unwrap();
     assert_eq!(interval(&mut alone), taught, "and a third goes by it");
 }

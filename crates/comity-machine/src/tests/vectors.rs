@@ -89,7 +89,6 @@ fn vectors_aimd() {
 }
 
 #[test]
-#[ignore = "vectors/adaptive.json is not made yet"]
 fn vectors_adaptive() {
     each_case("adaptive", |case| {
         let given = |name: &str| span(&case["policy"][name]);

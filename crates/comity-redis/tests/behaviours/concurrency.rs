@@ -156,7 +156,11 @@ fn decision_4_members_that_are_refused_together_teach_what_one_would_have_learne
     let together = teach(&mut [&mut one[0], &mut other[0]]);
     let paces =
         |all: &[Learned]| all.iter().map(|learned| (learned.interval(), learned.in_flight())).collect::<Vec<_>>();
-    assert_eq!(paces(&together), paces(&expected));
+    // A trial's distance grows with the time since the refusal, and two processes start theirs a little apart.
+    for ((pace, flying), (as_one, as_one_flying)) in paces(&together).into_iter().zip(paces(&expected)) {
+        assert_eq!(flying, as_one_flying);
+        assert!(pace * 5 >= as_one * 4 && pace * 4 <= as_one * 5, "{together:?} {expected:?}");
+    }
     assert!(expected.windows(2).all(|pair| pair[1].interval() > pair[0].interval()), "each burst taught: {expected:?}");
 }
 

@@ -87,7 +87,6 @@ fn vectors_refusal_and_aimd() {
 }
 
 #[test]
-#[ignore = "vectors/adaptive.json is not made yet"]
 fn vectors_adaptive() {
     let _alone = crate::server::busy();
     let server = Server::start();

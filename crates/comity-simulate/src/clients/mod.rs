@@ -1,5 +1,6 @@
 //! Who asks: our own policies in the real core, and baselines.
 
+mod guard;
 mod others;
 mod ours;
 mod work;
@@ -68,9 +69,9 @@ impl Party {
     }
 
     /// When to pump again if nothing happens until then; [`Instant::FAR`] where only an answer helps.
-    pub(crate) fn wake(&self) -> Instant {
+    pub(crate) fn wake(&self, now: Instant) -> Instant {
         match self {
-            Self::Ours(ours) => ours.wake(),
+            Self::Ours(ours) => ours.wake(now),
             Self::Others(others) => others.wake(),
         }
     }
@@ -100,9 +101,9 @@ impl Party {
     }
 
     /// What it says that it learned of a host, in words, and whether it takes it to answer in two ways.
-    pub(crate) fn learned(&self, host: u32) -> (String, bool) {
+    pub(crate) fn learned(&self, now: Instant, host: u32) -> (String, bool) {
         match self {
-            Self::Ours(ours) => ours.learned(host),
+            Self::Ours(ours) => ours.learned(now, host),
             Self::Others(_) => (String::new(), false),
         }
     }

@@ -5,15 +5,15 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use comity_core::limits::all::{Cells, Claim};
-use comity_core::limits::{Gcra, Limits, Pause, Route, SNAPSHOT_BYTES, ScopeId, Snapshot};
-use comity_core::policy::Learned;
+use comity_core::limits::{Gcra, Limits, Member, Pause, Route, SNAPSHOT_BYTES, ScopeId, Snapshot};
 use comity_core::schedule::{Attempted, Replay, Schedule, Ticket, Verdict, Waiting, verdict};
 use comity_core::scope::{Rules, Target};
-use comity_core::signal::{Reading, Signal, read_when};
+use comity_core::signal::{Inferred, NoAnswer, Reading, Signal, read_when};
 use comity_core::time::Instant;
-use comity_store::{Memory, MemorySettings, RouteError, Store};
+use comity_store::{Lesson, Memory, MemorySettings, RouteError, Store};
 use hashbrown::HashMap;
 
+use super::guard::Guard;
 use super::work::Work;
 use super::{Answer, Fate, Start};
 use crate::hosts::wall;
@@ -27,6 +27,8 @@ pub(crate) type Kept = Option<Box<[u8; SNAPSHOT_BYTES]>>;
 pub(crate) struct Ours {
     memory: Memory,
     schedule: Schedule,
+    /// What all hosts have in common: the clients are one process.
+    guard: Guard,
     /// What the store's clock shows when the world begins.
     origin: Duration,
     routes: Vec<Route>,
@@ -59,6 +61,8 @@ pub(crate) struct Beginning<'a> {
     pub(crate) urls: Option<u64>,
     /// Workers each has over all hosts.
     pub(crate) workers: Option<u32>,
+    /// Whether their uplink is guarded.
+    pub(crate) guarded: bool,
     /// What is remembered of each host, where anything is.
     pub(crate) kept: &'a [Kept],
     /// How long ago the run ended that taught it began.
@@ -71,7 +75,7 @@ impl Ours {
     /// # Errors
     /// When a host's name is none.
     pub(crate) fn new(beginning: Beginning<'_>) -> Result<Self, RouteError> {
-        let Beginning { limits, names, clients, urls, workers, kept, since } = beginning;
+        let Beginning { limits, names, clients, urls, workers, guarded, kept, since } = beginning;
         let mut memory = Memory::new(Arc::new(Rules::builder(limits).build()), MemorySettings::default());
         let mut routes = Vec::with_capacity(names.len());
         for name in names {
@@ -85,6 +89,7 @@ impl Ours {
         let mut ours = Self {
             memory,
             schedule: Schedule::default(),
+            guard: Guard::new(guarded),
             origin: ORIGIN + since,
             work: Work::new(urls, routes.len() * clients.len()),
             routes,
@@ -107,13 +112,15 @@ impl Ours {
     pub(crate) fn pump(&mut self, now: Instant, starts: &mut Vec<Start>) {
         let at = now.after(self.origin);
         while self.workers_free > 0
+            && let Some(room_since) = self.guard.room(at)
             && let Some(attempt) = self.schedule.next(at)
         {
-            let claim =
-                Claim { members: attempt.route.members(), cost: attempt.cost, asked: attempt.asked, due: attempt.due };
+            let due = attempt.due.max(room_since);
+            let claim = Claim { members: attempt.route.members(), cost: attempt.cost, asked: attempt.asked, due };
             match self.memory.claim(at, &claim) {
                 Err(wait) => self.schedule.must_wait(&attempt, wait),
                 Ok(grant) => {
+                    self.guard.started();
                     self.schedule.started(&attempt);
                     let Some(Pending { host, client, tried, place }) = self.pending.remove(&attempt.ticket) else {
                         continue;
@@ -127,8 +134,9 @@ impl Ours {
     }
 
     /// When to pump again. A start is only ever charged when there is a worker for it.
-    pub(crate) fn wake(&self) -> Instant {
-        match self.schedule.deadline() {
+    pub(crate) fn wake(&self, now: Instant) -> Instant {
+        let full_until = self.guard.full_until(now.after(self.origin));
+        match full_until.or_else(|| self.schedule.deadline()) {
             Some(at) if self.workers_free > 0 && at != Instant::FAR => at.before(self.origin),
             _ => Instant::FAR,
         }
@@ -142,11 +150,11 @@ impl Ours {
         let members = route.members();
         let signal = self.signal(now, scope_of(&route), answer);
         let latency = answer.status.is_ok().then(|| now.since(answer.started));
-        let effects = self.memory.learn(at, members, grant, &signal, latency);
-        self.schedule.effects(members, effects);
+        self.learn(at, members, &Lesson { grant, signal: &signal, latency });
         let limits = self.memory.cell(scope_of(&route)).limits();
         let attempted = Attempted { attempts: start.tried + 1 };
         let verdict = verdict(limits, &signal, Replay::default(), attempted);
+        self.guard.ended();
         let effects = self.memory.release(at, members, grant);
         self.schedule.effects(members, effects);
         match verdict {
@@ -176,15 +184,14 @@ impl Ours {
         }
     }
 
-    /// What was learned of a host, in words, and whether it answers in two ways.
-    pub(crate) fn learned(&self, host: u32) -> (String, bool) {
+    /// What was learned of a host, in the policy's own words, and whether it answers in two ways.
+    pub(crate) fn learned(&self, now: Instant, host: u32) -> (String, bool) {
+        let at = now.after(self.origin);
         let cell = self.memory.cell(scope_of(&self.routes[host as usize]));
-        let mut words = format!("interval {:?}", cell.interval());
-        if let Some(most) = cell.learned().in_flight() {
-            words.push_str(&format!(", {most} in flight"));
+        match cell.learned().said(at) {
+            Some(said) => (said.in_words(at), said.bimodal),
+            None => (format!("interval {:?}", cell.interval()), false),
         }
-        let bimodal = matches!(cell.learned(), Learned::Adaptive(adaptive) if adaptive.is_bimodal());
-        (words, bimodal)
     }
 
     /// What the store keeps of every host that was asked.
@@ -215,6 +222,20 @@ impl Ours {
         };
         let ticket = self.schedule.enqueue(at, waiting);
         self.pending.insert(ticket, pending);
+    }
+
+    /// What is our own uplink's and not the host's teaches nothing (A10).
+    fn learn(&mut self, at: Instant, members: &[Member], lesson: &Lesson<'_>) {
+        let ours = Signal::no_answer(NoAnswer::Uplink);
+        let mut lesson = *lesson;
+        if self.guard.is_ours(at, &self.memory, members[0].scope, &lesson) {
+            lesson.latency = None;
+            if matches!(lesson.signal.inferred, Inferred::NoAnswer(_)) {
+                lesson.signal = &ours;
+            }
+        }
+        let effects = self.memory.learn(at, members, lesson.grant, lesson.signal, lesson.latency);
+        self.schedule.effects(members, effects);
     }
 
     fn signal(&self, now: Instant, host: ScopeId, answer: &Answer<'_>) -> Signal {
@@ -275,7 +296,8 @@ mod tests {
     fn ours(policy: Policy, kept: &[Kept], since: Duration) -> Ours {
         let limits = Limits { policy, in_flight: Some(NonZeroU32::MIN), ..Limits::none() };
         let names = ["api.example".to_owned()];
-        let beginning = Beginning { limits, names: &names, clients: 0..1, urls: None, workers: None, kept, since };
+        let beginning =
+            Beginning { limits, names: &names, clients: 0..1, urls: None, workers: None, guarded: true, kept, since };
         Ours::new(beginning).unwrap()
     }
 
@@ -291,13 +313,13 @@ mod tests {
         let first = pumped(&mut ours, 0);
         assert_eq!(ours.answered(at(10), &first[0], &answer(0, 429)), Fate::Again);
         assert!(pumped(&mut ours, 10).is_empty());
-        assert_eq!(ours.wake(), at(250), "refused: a quarter of a second from the last start");
+        assert_eq!(ours.wake(at(10)), at(250), "refused: a quarter of a second from the last start");
         let second = pumped(&mut ours, 250);
         assert_eq!((second[0].place, second[0].tried), (first[0].place, 1), "the refused one goes first (T10)");
-        assert_eq!(ours.wake(), Instant::FAR, "the next waits for its place");
+        assert_eq!(ours.wake(at(250)), Instant::FAR, "the next waits for its place");
         assert_eq!(ours.answered(at(300), &second[0], &answer(250, 200)), Fate::Got);
         assert!(pumped(&mut ours, 300).is_empty());
-        assert_eq!(ours.wake(), at(475), "served: a tenth less from the last start");
+        assert_eq!(ours.wake(at(300)), at(475), "served: a tenth less from the last start");
     }
 
     #[test]
@@ -313,5 +335,50 @@ mod tests {
             let seen = second.sample(at(0), 0).interval;
             assert!((seen * 1000.0 - f64::from(interval)).abs() < 1.0, "{since:?} later: {seen}");
         }
+    }
+
+    #[test]
+    fn a10_where_all_fall_silent_few_start_until_a_place_comes_free_or_the_limit_ends() {
+        let mut guarded = eight(true);
+        let silent = fall_silent(&mut guarded);
+        assert_eq!(silent.len(), 4, "these are left in flight, and three may be");
+        assert!(pumped(&mut guarded, 2000).is_empty());
+        let ends = guarded.wake(at(2000));
+        assert!(ends > at(25_000) && ends <= at(32_000), "nobody waits for ever: {ends:?}");
+        for start in &silent[..3] {
+            guarded.answered(at(2500), start, &answer(1000, 200));
+        }
+        assert_eq!(pumped(&mut guarded, 2500).len(), 2, "one is left in flight");
+        let ends = ends.as_nanos() / 1_000_000;
+        assert!(pumped(&mut guarded, ends - 1).is_empty());
+        assert_eq!(pumped(&mut guarded, ends).len(), 5, "at all that have none in flight");
+
+        let mut control = eight(false);
+        fall_silent(&mut control);
+        assert_eq!(pumped(&mut control, 2000).len(), 4);
+    }
+
+    /// One client of eight hosts, with one request in flight at each.
+    fn eight(guarded: bool) -> Ours {
+        let limits = Limits { policy: Policy::refusal(), in_flight: Some(NonZeroU32::MIN), ..Limits::none() };
+        let names: Vec<String> = (0..8).map(|n| format!("host-{n}.example")).collect();
+        let (urls, workers, since) = (None, None, Duration::ZERO);
+        let beginning = Beginning { limits, names: &names, clients: 0..1, urls, workers, guarded, kept: &[], since };
+        Ours::new(beginning).unwrap()
+    }
+
+    /// Each has answered six times; then four of them do not. Gives what is left in flight.
+    fn fall_silent(ours: &mut Ours) -> Vec<Start> {
+        for round in 0..6 {
+            for start in pumped(ours, round * 100) {
+                ours.answered(at(round * 100 + 50), &start, &answer(round * 100, 200));
+            }
+        }
+        let mut starts = pumped(ours, 1000);
+        for start in starts.drain(..4) {
+            let silence = Answer { started: at(1000), status: Err(NoAnswer::TimedOut), fields: &[] };
+            ours.answered(at(2000), &start, &silence);
+        }
+        starts
     }
 }

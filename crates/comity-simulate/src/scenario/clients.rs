@@ -34,6 +34,9 @@ pub struct Clients {
     /// The first interval of our own policies, instead of the profile's.
     #[serde(deserialize_with = "span::read_some")]
     pub start: Option<Duration>,
+    /// Whether our own policies watch all hosts together, so that a saturated way out of ours is not blamed on them (A10); false
+    /// is for comparison. True where it is left out.
+    pub uplink_guard: bool,
     /// How often our own policies try a refused request again. 5 where it is left out.
     pub retries: u32,
     /// After so long a client takes it that no answer comes. 30 s where it is left out.
@@ -63,6 +66,7 @@ impl Default for Clients {
             in_flight: None,
             floor: None,
             start: None,
+            uplink_guard: true,
             retries: RETRIES,
             attempt_timeout: ATTEMPT_TIMEOUT,
         }

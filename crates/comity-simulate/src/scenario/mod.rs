@@ -14,8 +14,8 @@
 //! | `report` | tell of `"each"` host or of all `"together"` (`"each"`) |
 //! | `[[host]]` | `name`, and `hosts`: how many (1), each with its number for `{}` in the name; beside them the keys of a [host's model](crate::hosts::Model) |
 //! | `[network]` | `latency`: the round trip (0); `jitter`: what it may take longer (0); `loss`, `resets`: shares of requests (0) |
-//! | `[uplink]` | `bytes_per_second`, `answer_bytes`, `queue`: answers that may wait (no `[uplink]`: room for all) |
-//! | `[clients]` | `count` (1); `coordinated`: they share a store (true); `urls`: of each host for each (no end); `in_flight_total`: workers of each over all hosts (no end); `profile`: `"api"` or `"crawl"` (`"api"`); `in_flight`, `floor`, `start` instead of the profile's; `retries` (5); `attempt_timeout` (`"30s"`) |
+//! | `[uplink]` | `bytes_per_second`, `answer_bytes`, `queue`: answers that may wait; `from`: when it begins to be so narrow (0) (no `[uplink]`: room for all) |
+//! | `[clients]` | `count` (1); `coordinated`: they share a store (true); `urls`: of each host for each (no end); `in_flight_total`: workers of each over all hosts (no end); `profile`: `"api"` or `"crawl"` (`"api"`); `in_flight`, `floor`, `start` instead of the profile's; `uplink_guard`: all hosts are watched together (true); `retries` (5); `attempt_timeout` (`"30s"`) |
 //!
 //! ```
 //! use comity_simulate::scenario::Scenario;

@@ -35,6 +35,9 @@ pub struct Uplink {
     pub answer_bytes: f64,
     /// How many answers may wait in its queue; more are lost, and their clients hear nothing.
     pub queue: u32,
+    /// From when on it is so narrow: until then there is room for all. From the beginning where it is left out.
+    #[serde(default, deserialize_with = "span::read")]
+    pub from: Duration,
 }
 
 impl Uplink {

@@ -67,6 +67,8 @@ impl Link {
 pub(super) struct Pipe {
     per_answer: Duration,
     queue: u32,
+    /// Until then there is room for all.
+    from: Instant,
     /// When all that is in it is through.
     free: Instant,
     through: u64,
@@ -79,6 +81,7 @@ impl Pipe {
         Self {
             per_answer: uplink.per_answer().max(Duration::from_nanos(1)),
             queue: uplink.queue,
+            from: Instant::ZERO.after(uplink.from),
             free: Instant::ZERO,
             through: 0,
             waited: Duration::ZERO,
@@ -88,6 +91,9 @@ impl Pipe {
 
     /// An answer comes to it: when its first byte and when its last one is through, or `None` where there is no room for it.
     pub(super) fn enters(&mut self, now: Instant) -> Option<(Instant, Instant)> {
+        if now < self.from {
+            return Some((now, now));
+        }
         let wait = self.free.since(now);
         if wait > self.per_answer * (self.queue + 1) {
             self.lost += 1;
@@ -100,10 +106,10 @@ impl Pipe {
         Some((first, self.free))
     }
 
-    /// What it carried until now.
+    /// What it has carried since it is narrow.
     pub(super) fn outcome(&self, now: Instant) -> UplinkOutcome {
         let busy = self.per_answer.as_secs_f64() * self.through as f64 - self.free.since(now).as_secs_f64();
-        let seconds = now.since(Instant::ZERO).as_secs_f64();
+        let seconds = now.since(self.from).as_secs_f64();
         UplinkOutcome {
             used: if seconds > 0.0 { busy / seconds } else { 0.0 },
             wait: if self.through > 0 { self.waited.as_secs_f64() / self.through as f64 } else { 0.0 },

@@ -206,7 +206,7 @@ impl<'a> World<'a> {
     fn pump(&mut self, party: usize) {
         let mut starts = core::mem::take(&mut self.starts);
         self.parties[party].pump(self.now, &mut starts);
-        self.wakes[party] = self.parties[party].wake();
+        self.wakes[party] = self.parties[party].wake(self.now);
         for start in starts.drain(..) {
             self.starts(party, start);
         }
@@ -302,9 +302,9 @@ impl<'a> World<'a> {
 
     fn outcome(self, policy: &str, seed: u64) -> Outcome {
         let seconds = |at: Instant| at.since(Instant::ZERO).as_secs_f64();
-        let parties = &self.parties;
+        let (parties, now) = (&self.parties, self.now);
         let hosts = self.far_end.outcome(self.now).into_iter().map(|(host, mut outcome)| {
-            (outcome.learned, outcome.bimodal) = parties[0].learned(host as u32);
+            (outcome.learned, outcome.bimodal) = parties[0].learned(now, host as u32);
             outcome
         });
         Outcome {

@@ -89,6 +89,7 @@ pub(super) fn parties(
                 clients: first..first + together,
                 urls: clients.urls,
                 workers,
+                guarded: clients.uplink_guard,
                 kept: kept.get(n).map(Vec::as_slice).unwrap_or_default(),
                 since,
             };

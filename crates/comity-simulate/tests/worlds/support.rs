@@ -11,6 +11,12 @@ pub(crate) fn bucket(rest: &str) -> String {
     )
 }
 
+/// One of the files of scenarios.
+pub(crate) fn file(name: &str) -> Scenario {
+    let path = format!("{}/../../scenarios/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+    Scenario::read(path.as_ref()).unwrap_or_else(|error| panic!("{error}"))
+}
+
 pub(crate) fn scenario(text: &str) -> Scenario {
     Scenario::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }

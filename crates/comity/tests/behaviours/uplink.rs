@@ -156,10 +156,10 @@ async fn a10_who_waits_for_the_uplink_is_told_so_and_starts_in_order_as_places_c
     tokio::time::sleep(ms(500)).await;
     assert!(waiting.iter().all(|waiting| !waiting.is_finished()));
     let delay = pacer.try_acquire(&page(7)).unwrap().unwrap_err();
-    assert_eq!((delay.because, delay.wait), (Because::Uplink(2), None));
-    assert_eq!(delay.to_string(), "all hosts: 2 in flight, our own uplink is slow");
+    assert_eq!(delay.because, Because::Uplink(2));
+    assert!(delay.wait.is_some_and(|wait| wait > ms(20_000)), "or sooner, when a place comes free: {delay}");
+    assert!(delay.to_string().starts_with("all hosts: 2 in flight, our own uplink is slow"), "{delay}");
     assert_eq!(pacer.explain(&page(7)).unwrap().delay, Some(delay));
-    assert_eq!(pacer.outlook(&page(7)).unwrap().next_start, None, "that hangs on an answer");
 
     waiting.remove(1).abort();
     let [first, second] = held;

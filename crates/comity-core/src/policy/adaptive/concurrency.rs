@@ -132,7 +132,7 @@ impl Concurrency {
         let variance = (self.squares / count).saturating_sub(mean * mean);
         let relative = variance.saturating_mul(WHOLE) / (mean * mean).max(1);
         let flying = (self.sum / took).max(1);
-        (32 * flying * flying).saturating_mul(relative).div_euclid(WHOLE).clamp(LEAST_WINDOW, MOST_WINDOW)
+        flying.saturating_mul(32 * flying).saturating_mul(relative).div_euclid(WHOLE).clamp(LEAST_WINDOW, MOST_WINDOW)
     }
 
     fn learn_base(&mut self, count: u64, mean: u64, queue: u64, flying: u64) {

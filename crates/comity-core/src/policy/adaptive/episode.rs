@@ -139,8 +139,11 @@ impl Rate {
             self.good = average;
             self.span = u32::try_from(cycle / 1_000_000).unwrap_or(u32::MAX);
         } else {
-            // Many windows went well, and this one was used up so long before its end.
-            let early = self.interval / (span - self.rest).max(span / 4) * span;
+            // Many windows went well. This one was used up before its end: between the last trial that was refused and the one
+            // that was not.
+            let refusing = nanos(self.refused_last.since(self.refused));
+            let early = (refusing / 2 + self.rest / 2).min(span / 2);
+            let early = self.interval.saturating_mul(WHOLE) / ((span - early) / (span / WHOLE).max(1)).max(1);
             self.good = early.max(self.interval + self.interval / MARGIN);
         }
         self.settle(started);

@@ -3,23 +3,24 @@
 //! Two instants are whole; others are spans from one of them. A span has 26 bits of precision (1 part in 67 million) and 6
 //! of exponent.
 
+use core::time::Duration;
+
 use super::concurrency::Concurrency;
 use super::octaves::Octaves;
 use super::rate::{Phase, Rate};
 use super::strain::Strain;
-use super::{Adaptive, State};
+use super::{Adaptive, LAST, LONGEST, State};
 use crate::policy::bytes::{Reader, Writer};
 use crate::time::{Instant, nanos};
 
 /// Its size.
 pub(super) const BYTES: usize = 125;
 
-/// The interval that holds, outside and inside episodes, and how many times slower it is for now.
-pub(super) fn pace(bytes: &[u8; BYTES]) -> (u64, Strain) {
+/// The interval that holds: in an episode that between trials, though never a shorter one.
+pub(super) fn pace(bytes: &[u8; BYTES]) -> u64 {
     let mut from = Reader::new(bytes);
-    let (interval, trial) = (span(&mut from), span(&mut from));
-    let strain = strain(&mut from);
-    (if trial == 0 { interval } else { trial }, strain)
+    let (interval, trial) = (span(&mut from).max(1), span(&mut from));
+    strain(&mut from).slower(interval).max(trial)
 }
 
 /// Requests in flight at most: one while the host refuses.
@@ -30,7 +31,7 @@ pub(super) fn in_flight(bytes: &[u8; BYTES]) -> u32 {
         return 1;
     }
     let strain = strain(&mut from);
-    strain.fewer(u32::from(u16(&mut from).max(1)))
+    strain.fewer(u32::from(u16(&mut from).clamp(1, MOST)))
 }
 
 impl State {
@@ -39,7 +40,7 @@ impl State {
         let mut bytes = [0; BYTES];
         let mut out = Writer::new(&mut bytes);
         // First what is asked for at every start.
-        put(&mut out, rate.interval);
+        put(&mut out, rounded_up(rate.interval));
         put(&mut out, rate.trial);
         let (times, served) = strain.parts();
         out.u16(times);
@@ -55,11 +56,12 @@ impl State {
             (rate.refused_last, rate.refused),
             (rate.step_began, rate.cycle),
             (concurrency.began, rate.cycle),
-            (*changed, rate.cycle),
-            (*last, rate.cycle),
         ] {
             put(&mut out, nanos(at.since(since)));
         }
+        // Nothing counts that started before the change (A9).
+        put(&mut out, rounded_up(nanos(changed.since(rate.cycle))));
+        put(&mut out, nanos(last.since(rate.cycle)));
         out.u32(rate.since_empty);
         out.u32(rate.admitted);
         out.u32(rate.step_admitted);
@@ -77,23 +79,24 @@ impl State {
         out.u8(concurrency.fails);
         put(&mut out, concurrency.sum);
         put(&mut out, concurrency.squares);
-        out.u64(octaves.0);
+        out.u64(octaves.bits());
         debug_assert_eq!(out.len(), BYTES);
         Adaptive { bytes }
     }
 
     pub(super) fn unpack(adaptive: &Adaptive) -> Self {
         let from = &mut Reader::new(&adaptive.bytes);
-        let (interval, trial) = (span(from), span(from));
+        let (interval, trial) = (span(from).clamp(1, LONGEST), span(from));
         let strain = strain(from);
-        let most = u16(from).max(1);
+        let most = u16(from).clamp(1, MOST);
         let [good, bad, rest, held, hold] = [0; 5].map(|_| span(from));
-        let [cycle, empty] = [0; 2].map(|_| from.instant().unwrap_or_default());
+        let [cycle, empty] = [0; 2].map(|_| from.instant().unwrap_or_default().min(LAST));
         let refused = after(empty, span(from));
         let refused_last = after(refused, span(from));
         let [step_began, began, changed, last] = [0; 4].map(|_| after(cycle, span(from)));
         let [since_empty, admitted, step_admitted, window] = [0; 4].map(|_| from.u32().unwrap_or_default());
         let [episodes, step_size, sure] = [0; 3].map(|_| u16(from));
+        let step_size = step_size.min(MOST);
         let flags = u8(from);
         let phase = match flags & 3 {
             0 => Phase::Cold,
@@ -101,12 +104,13 @@ impl State {
             2 => Phase::Settled,
             _ => Phase::Probe,
         };
-        let [tries, stale] = [0; 2].map(|_| u8(from));
+        let (tries, stale) = (u8(from).min(MOST_DOUBLINGS), u8(from));
         let base = from.u32().unwrap_or_default();
         let [known, count, wait] = [0; 3].map(|_| u16(from));
-        let fails = u8(from);
+        let count = count.min(u16::MAX - 1);
+        let fails = u8(from).min(MOST_DOUBLINGS);
         let [sum, squares] = [0; 2].map(|_| span(from));
-        let octaves = Octaves(from.u64().unwrap_or_default());
+        let octaves = Octaves::of_bits(from.u64().unwrap_or_default());
         let advised = flags & 4 != 0;
         let first = flags & 8 != 0;
         let rate = Rate {
@@ -152,19 +156,31 @@ fn strain(from: &mut Reader<'_>) -> Strain {
 }
 
 fn after(since: Instant, span: u64) -> Instant {
-    Instant::from_nanos(since.as_nanos().saturating_add(span))
+    since.after(Duration::from_nanos(span)).min(LAST)
+}
+
+/// The next span that has no more than 26 bits: a floor holds to the nanosecond (A8).
+fn rounded_up(span: u64) -> u64 {
+    span.saturating_add((1 << exponent(span)) - 1)
+}
+
+fn exponent(span: u64) -> u32 {
+    (u64::BITS - span.leading_zeros()).saturating_sub(PRECISION)
 }
 
 /// A span with 26 bits of precision.
 fn put(out: &mut Writer<'_>, span: u64) {
-    let exponent = (u64::BITS - span.leading_zeros()).saturating_sub(PRECISION);
+    let exponent = exponent(span);
     out.u32(exponent << PRECISION | (span >> exponent) as u32);
 }
 
 fn span(from: &mut Reader<'_>) -> u64 {
     let word = from.u32().unwrap_or_default();
     let precise = u64::from(word & ((1 << PRECISION) - 1));
-    precise.checked_shl(word >> PRECISION).unwrap_or(u64::MAX)
+    precise.checked_shl(word >> PRECISION).unwrap_or(u64::MAX).min(nanos(LAST.since(Instant::ZERO)))
 }
 
 const PRECISION: u32 = 26;
+// No state has more, and what is added to as much or multiplied by it does not overflow.
+const MOST: u16 = 1 << 14;
+const MOST_DOUBLINGS: u8 = 15;

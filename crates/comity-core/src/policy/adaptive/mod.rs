@@ -10,6 +10,7 @@ mod octaves;
 mod rate;
 mod strain;
 
+use core::fmt;
 use core::time::Duration;
 
 use self::concurrency::{Concurrency, Seen};
@@ -20,7 +21,7 @@ use self::strain::Strain;
 use super::bytes::{Reader, Writer};
 use super::said::{Rate as SaidRate, Said, Why};
 use super::{Change, Fact, Outcome};
-use crate::time::Instant;
+use crate::time::{Instant, nanos};
 
 /// Where the policy begins and what it may not leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +35,7 @@ pub struct AdaptiveSettings {
 }
 
 /// What was learned of one host, packed: a table may hold millions.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, PartialEq)]
 pub struct Adaptive {
     bytes: [u8; BYTES],
 }
@@ -66,6 +67,12 @@ impl AdaptiveSettings {
     pub fn bounded_by(&self, interval: Duration) -> Self {
         Self { start: self.start.max(interval), floor: interval, ceiling: self.ceiling.max(interval) }
     }
+
+    /// The same, with no span that arithmetic could not bear.
+    fn sane(&self) -> Self {
+        let longest = Duration::from_nanos(LONGEST);
+        Self { start: self.start.min(longest), floor: self.floor.min(longest), ceiling: self.ceiling.min(longest) }
+    }
 }
 
 impl Adaptive {
@@ -80,7 +87,14 @@ impl Adaptive {
         if state.is_fresh() {
             return Self::new(settings);
         }
-        state.rate.bound(settings);
+        state.bound(&settings.sane());
+        state.pack()
+    }
+
+    /// The same, with the fewer places of both.
+    pub(super) fn with_no_more_places_than(&self, other: &Self) -> Self {
+        let (mut state, other) = (State::unpack(self), State::unpack(other));
+        state.concurrency.most = state.concurrency.most.min(other.concurrency.most);
         state.pack()
     }
 
@@ -98,8 +112,7 @@ impl Adaptive {
 
     /// The learned interval.
     pub fn interval(&self) -> Duration {
-        let (interval, strain) = kept::pace(&self.bytes);
-        Duration::from_nanos(strain.slower(interval))
+        Duration::from_nanos(kept::pace(&self.bytes))
     }
 
     /// The learned concurrency.
@@ -177,10 +190,18 @@ impl Adaptive {
     }
 }
 
+impl fmt::Debug for Adaptive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        State::unpack(self).fmt(f)
+    }
+}
+
 impl State {
     fn new(settings: &AdaptiveSettings) -> Self {
+        let mut rate = Rate::new(&settings.sane());
+        rate.bound(&settings.sane());
         Self {
-            rate: Rate::new(settings),
+            rate,
             concurrency: Concurrency::new(),
             octaves: Octaves::default(),
             strain: Strain::default(),
@@ -195,6 +216,9 @@ impl State {
     }
 
     fn taught(&mut self, now: Instant, fact: &Fact, settings: &AdaptiveSettings) {
+        let settings = &settings.sane();
+        let now = now.min(LAST);
+        let fact = &Fact { started: fact.started.min(LAST), ..*fact };
         self.came(fact.started);
         let counts = fact.started >= self.changed;
         match fact.outcome {
@@ -222,6 +246,13 @@ impl State {
                 }
             }
         }
+        self.bound(settings);
+    }
+
+    /// Within the bounds that were set, trials apart.
+    fn bound(&mut self, settings: &AdaptiveSettings) {
+        self.rate.bound(settings);
+        self.strain.bound(self.rate.interval, nanos(settings.ceiling));
     }
 
     fn served(&mut self, now: Instant, latency: Option<Duration>) {
@@ -275,6 +306,10 @@ const REST: Duration = Duration::from_secs(120);
 /// What was learned is learned anew after so long.
 const FORGOTTEN: Duration = Duration::from_secs(30 * DAY);
 const DAY: u64 = 86_400;
+/// No clock gets that far (146 years), and four times as much is still a number.
+const LAST: Instant = Instant::from_nanos((1 << 62) - 1);
+/// A year or so, in nanoseconds: whoever waits longer does not wait.
+const LONGEST: u64 = 1 << 55;
 
 #[cfg(test)]
 mod tests;

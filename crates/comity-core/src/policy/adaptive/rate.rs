@@ -139,7 +139,7 @@ impl Rate {
     pub(super) fn resumed(&mut self, started: Instant, days: u8) {
         match self.phase {
             Phase::Probe => self.good = self.held - self.held / MARGIN,
-            Phase::Search => self.good = mean(self.good.max(self.interval), self.interval),
+            Phase::Search => self.good = self.good.max(self.interval),
             _ => {}
         }
         self.trial = 0;
@@ -175,7 +175,7 @@ impl Rate {
         }
         self.step_admitted = self.step_admitted.saturating_add(1);
         // Only what was served makes it faster (A11).
-        if served && !ends && !self.is_refused() {
+        if served && counts && !ends && !self.is_refused() {
             match self.phase {
                 Phase::Cold => self.grow(now, latency),
                 Phase::Search => self.search(started),
@@ -215,18 +215,27 @@ impl Rate {
             // Refused at a pace that has turned out good: something else was in the way, or the limit moved.
             self.bad = self.good - self.good / 10;
         }
-        let took = nanos(started.since(self.step_began));
-        let long = u64::from(self.step_admitted) * self.width() > 8 * WHOLE || took > nanos(STEP_MOST);
-        if took > nanos(STEP_LEAST) && long {
+        // What it may have saved up since it was empty, while it was asked more slowly than this; a pace that would have
+        // used that up twice is good.
+        let took = nanos(started.since(self.empty));
+        let saved = (took / self.interval.max(1)).saturating_sub(count);
+        let long = u64::from(self.step_admitted).saturating_mul(self.width()) > 2 * WHOLE * (2 + saved.min(MOST_SAVED));
+        if long && nanos(started.since(self.step_began)) > nanos(STEP_LEAST) {
             if self.is_used(started) {
                 self.good = self.good.min(self.interval);
             }
             self.begin_step(started);
         }
-        if self.width() <= CLOSE {
+        // What is known from few, or takes long, is not worth to be approached: a probe will tell.
+        let slow = nanos(started.since(self.step_began)) > 2 * nanos(STEP_MOST);
+        let close = if self.sure > LEAST_SURE && !slow { CLOSE } else { NARROW };
+        if self.width() <= close {
             self.settle(started);
         } else {
-            self.interval = self.interval.min(self.aimed());
+            // Once in so many answers, or in a control period (A9).
+            if count.is_multiple_of(EVERY) || self.interval >= nanos(PERIOD) {
+                self.interval = self.interval.min(self.aimed());
+            }
         }
     }
 
@@ -236,8 +245,10 @@ impl Rate {
             return;
         }
         // A step takes so many requests to show; where they are far apart it is larger, to show in time.
+        // So it is where little is known.
         let slow = self.interval.saturating_mul(2 * WHOLE) / nanos(STEP_MOST);
-        let size = if self.span > 0 { WINDOW_STEP } else { u16::try_from(slow).unwrap_or(MOST_STEP) };
+        let unsure = u64::from(LEAST_STEP) * u64::from(MOST_SURE) / u64::from(self.sure.max(1));
+        let size = if self.span > 0 { WINDOW_STEP } else { u16::try_from(slow.max(unsure)).unwrap_or(MOST_STEP) };
         self.phase = Phase::Probe;
         self.step_size = size.clamp(LEAST_STEP, MOST_STEP);
         self.held = self.interval;
@@ -252,7 +263,7 @@ impl Rate {
             return;
         }
         if self.is_used(now) {
-            self.step_size = (self.step_size + self.step_size / 2).min(MOST_STEP);
+            self.step_size = (self.step_size + self.step_size / 4).min(MOST_STEP);
             self.faster(now);
         } else {
             self.begin_step(now);
@@ -267,17 +278,13 @@ impl Rate {
             Phase::Cold => self.bad = last,
             // The end of the episode will tell.
             _ if self.span > 0 => {}
-            Phase::Probe => {
-                self.bad = last;
-                self.good = self.held;
-                self.fails();
-                self.interval = self.aimed();
-            }
+            Phase::Probe => self.probe_failed(started),
             _ if self.since_empty >= MANY => {
                 // A pace that held for long: somebody else came, or the limit moved.
                 self.bad = last;
                 self.good = last + last / UNEXPECTED;
                 self.interval = self.good;
+                self.phase = Phase::Search;
             }
             _ => self.bounded(started),
         }
@@ -285,7 +292,20 @@ impl Rate {
             self.empty = started;
             self.since_empty = 0;
         }
-        if !cold && self.span == 0 {
+    }
+
+    /// The limit is about where it was: what went well on the way up may have been saved up before. Only after many steps it
+    /// has moved, and is looked for anew.
+    fn probe_failed(&mut self, started: Instant) {
+        let (held, last) = (self.held, self.interval);
+        self.bad = last;
+        self.fails();
+        if last >= held / 5 * 4 {
+            self.good = held - held / MARGIN - held.saturating_sub(last) / 4;
+            self.settle(started);
+        } else {
+            self.good = held;
+            self.interval = self.aimed();
             self.phase = Phase::Search;
         }
     }
@@ -296,19 +316,26 @@ impl Rate {
         let count = u64::from(self.since_empty);
         let took = nanos(started.since(self.empty));
         let average = if count > 1 { took / (count - 1) } else { took.saturating_mul(2) }.max(last);
+        // Next to nothing makes what was known at most twice as slow.
+        let most = if self.good != 0 && count < LITTLE { self.good.max(last).saturating_mul(2) } else { u64::MAX };
+        let average = average.min(most);
         // Perhaps it could not save up for all of the last rest: half of that is taken.
         let over = took.saturating_sub(self.rest / 2) / (count + 1);
-        if self.good != 0 && self.good < over {
+        let sure = count >= u64::from(ENOUGH) && self.rest <= took / 16;
+        if self.good != 0 && self.good < over && !sure {
             // A pace that held for a while, and an average that did not: a window, or a burst that was saved up.
             self.bad = self.good.max(last);
             self.good = average;
         } else {
-            self.good = if self.good == 0 { average } else { self.good.min(average) };
+            self.good = if self.good == 0 || self.good < over { average } else { self.good.min(average) };
             self.bad = over.max(last).min(self.good);
         }
-        self.sure = u16::try_from(8 * count).unwrap_or(u16::MAX).clamp(LEAST_SURE, 8 * LEAST_SURE);
+        self.sure =
+            if self.width() <= NARROW { u16::try_from(SURE_EACH * count).unwrap_or(u16::MAX) } else { LEAST_SURE };
+        self.sure = self.sure.clamp(LEAST_SURE, MOST_SURE);
         self.tries = 0;
         self.interval = self.aimed();
+        self.phase = Phase::Search;
     }
 
     /// Between what is good and what is not: the nearer to what is good, the closer they are.
@@ -336,7 +363,11 @@ impl Rate {
         let hold =
             self.interval.saturating_mul(u64::from(self.sure)).max(nanos(HOLD_LEAST)).saturating_mul(1 << self.tries);
         // A probe that fails costs a rest; a host with windows shows a change once a window.
-        let dear = if self.span > 0 { u64::from(self.span) * 2 * MILLI } else { self.rest.saturating_mul(RESTS) };
+        let dear = match self.span {
+            0 if self.advised => self.rest.saturating_mul(RESTS),
+            0 => 0,
+            span => u64::from(span) * 2 * MILLI,
+        };
         self.hold = hold.max(dear).min(nanos(HOLD_MOST));
         self.begin_step(now);
     }
@@ -407,16 +438,28 @@ pub(super) const MARGIN: u64 = 200;
 const UNEXPECTED: u64 = 16;
 /// 4 % apart is close enough.
 const CLOSE: u64 = 40;
+/// 10 %.
+const NARROW: u64 = 100;
 const WIDE: u64 = 512;
+/// More than so many saved up are not reckoned with: bursts are rarely used up whole.
+const MOST_SAVED: u64 = 6;
 /// After so many the host may have saved up: what it admitted bounds nothing any more.
-const MANY: u32 = 400;
+const MANY: u32 = 4_000;
+/// An increase in so many answers at most, or in so long.
+const EVERY: u64 = 4;
+const PERIOD: Duration = Duration::from_millis(100);
+/// Fewer tell next to nothing.
+const LITTLE: u64 = 2;
 /// After so many a refusal tells enough by itself; before, it is counted with those before it.
 const ENOUGH: u32 = 64;
 /// Requests of a hold, where little is known.
 const LEAST_SURE: u16 = 100;
+const MOST_SURE: u16 = 8 * LEAST_SURE;
+/// For each that was admitted between the two refusals that bound it.
+const SURE_EACH: u64 = 16;
 const HOLD_LEAST: Duration = Duration::from_secs(2);
-/// A limit that was raised is to be found within five minutes.
-const HOLD_MOST: Duration = Duration::from_secs(180);
+/// A limit that was raised is to be found within some five minutes.
+const HOLD_MOST: Duration = Duration::from_secs(240);
 const RESTS: u64 = 60;
 const MOST_TRIES: u8 = 8;
 /// How long what was learned before a rest holds without a probe.

@@ -17,7 +17,7 @@ impl Default for Strain {
 
 impl Strain {
     pub(super) fn of(times: u16, served: u8) -> Self {
-        Self { times: times.clamp(NONE, MOST), served }
+        Self { times: times.clamp(NONE, MOST), served: served.min(EASES_EVERY - 1) }
     }
 
     pub(super) fn parts(self) -> (u16, u8) {
@@ -47,7 +47,13 @@ impl Strain {
     }
 
     pub(super) fn slower(self, interval: u64) -> u64 {
-        if self.times == NONE { interval } else { (interval / u64::from(NONE)).saturating_mul(u64::from(self.times)) }
+        interval.saturating_mul(u64::from(self.times)) / u64::from(NONE)
+    }
+
+    /// Not past a ceiling.
+    pub(super) fn bound(&mut self, interval: u64, ceiling: u64) {
+        let most = ceiling.saturating_mul(u64::from(NONE)) / interval.max(1);
+        self.times = self.times.min(u16::try_from(most).unwrap_or(MOST)).max(NONE);
     }
 
     /// Of so many in flight.
