@@ -83,7 +83,7 @@ fn d04_a_host_that_refuses_for_long_is_given_up() {
     assert_eq!(visited.records.len(), 100);
     assert!(visited.took < Duration::from_secs(8), "{:?}", visited.took);
     assert!(visited.count(Outcome::NotChecked) > 50);
-    assert!(far_end.arrivals().len() < 60, "attempts do not grow with the queue: {}", far_end.arrivals().len());
+    assert!(far_end.arrivals().len() < 10, "attempts do not grow with the queue: {}", far_end.arrivals().len());
 }
 
 #[test]
@@ -104,25 +104,48 @@ fn d19_asked_to_wait_past_the_limit_gives_up_at_once() {
 fn d34_a_mirror_with_four_places_serves_all() {
     let host = Host::new().limit(Limit::Concurrency(4)).service(50 * MS);
     let far_end = FarEnd::start(World::new().host("mirror.example", host)).unwrap();
-    let visited = Visit::new(Profile::Api, pages("mirror.example", 50)).go(&far_end);
-    assert_eq!(visited.count(Outcome::Fetched), 50, "{:?}", visited.end.report.totals);
-    let refused = far_end.arrivals().iter().filter(|a| a.status == Some(429)).count();
-    assert!(refused <= 60, "{refused} refusals");
+    let refusals = |limits: Partial| {
+        far_end.clear();
+        let visited = Visit::new(Profile::Api, pages("mirror.example", 50)).limits(limits).go(&far_end);
+        assert_eq!(visited.count(Outcome::Fetched), 50, "{:?}", visited.end.report.totals);
+        refused(&far_end)
+    };
+    let learned = refusals(Partial::default());
+    assert!(learned <= 5, "{learned} refusals");
+    // Where all fifty start at once, and only refusals tell how many are too many.
+    let told = refusals(by_refusals());
+    assert!((10..=60).contains(&told), "{told} refusals");
 }
 
 #[test]
 fn h01_a_link_checker_gets_every_live_link() {
-    let limit = Limit::FixedWindow { count: 30, per: Duration::from_secs(1) };
+    let (few, many) = (links(10, 30, Partial::default()), links(30, 130, by_refusals()));
+    assert!((1..=8).contains(&few), "the pace that was learned is refused now and then: {few}");
+    assert!((10..=130).contains(&many), "what only refusals slow is refused in every window: {many}");
+}
+
+/// Checks so many live links and twenty dead ones of a host that serves `count` a second; how often it refused.
+fn links(count: u32, live: usize, limits: Partial) -> usize {
     let host = Host::new()
-        .limit(limit)
+        .limit(Limit::FixedWindow { count, per: Duration::from_secs(1) })
         .retry_after(RetryAfter::WholeSeconds)
         .respond(|arrival, _| arrival.path.starts_with("/dead/").then(|| Reply::status(404)));
     let far_end = FarEnd::start(World::new().host("links.example", host)).unwrap();
     let dead = (0..20).map(|n| format!("http://links.example/dead/{n}"));
-    let urls: Vec<String> = pages("links.example", 130).into_iter().chain(dead).collect();
-    let visited = Visit::new(Profile::Api, urls).go(&far_end);
+    let urls: Vec<String> = pages("links.example", live).into_iter().chain(dead).collect();
+    let visited = Visit::new(Profile::Api, urls).limits(limits).go(&far_end);
     let with = |status: u16| visited.records.iter().filter(|record| record.status == Some(status)).count();
-    assert_eq!((with(200), with(404)), (130, 20), "{:?}", visited.end.report.totals);
+    assert_eq!((with(200), with(404)), (live, 20), "{:?}", visited.end.report.totals);
+    refused(&far_end)
+}
+
+/// As many at once as the policy `refusal` lets start before it is refused.
+fn by_refusals() -> Partial {
+    Partial { policy: Some(Policy::refusal()), in_flight: std::num::NonZeroU32::new(32), ..Partial::default() }
+}
+
+fn refused(far_end: &FarEnd) -> usize {
+    far_end.arrivals().iter().filter(|arrival| arrival.status == Some(429)).count()
 }
 
 #[test]
