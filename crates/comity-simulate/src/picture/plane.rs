@@ -87,7 +87,7 @@ pub(super) fn draw(area: &Area<'_>, world: &World) -> Drawn {
 fn capacity_words(world: &World) -> &'static str {
     match world.capacity_figure() {
         Figure::List => "list got, by least time over time, in %",
-        _ => "used of what was possible from minute 2 on, in %",
+        _ => "used of possible from minute 2 on, in %",
     }
 }
 

@@ -127,7 +127,7 @@ pub enum ScenarioError {
         why: std::io::Error,
     },
     /// It is no scenario.
-    #[error("{0}")]
+    #[error(transparent)]
     Malformed(#[from] toml::de::Error),
     /// A host's model makes no sense.
     #[error("host `{name}`: {why}")]
