@@ -35,7 +35,7 @@ pub enum Why {
     Learned,
     /// A little more than the known rate is tried.
     Probing,
-    /// The host answers more slowly than it could: more would only wait there.
+    /// Errors, answers that did not come, or that came far later than usual.
     Strained,
     /// A floor or ceiling that a person, a preset or the profile set.
     Bounded,
@@ -93,8 +93,8 @@ impl Said {
             (Why::Learned, Some(rate)) => format!("learned {rate}"),
             (Why::Probing, None) => "trying a little more".to_owned(),
             (Why::Probing, Some(rate)) => format!("trying a little more than {rate}"),
-            (Why::Strained, None) => "held back by the host's latency".to_owned(),
-            (Why::Strained, Some(rate)) => format!("held back by the host's latency, under {rate}"),
+            (Why::Strained, None) => "slowed by errors and late or missing answers".to_owned(),
+            (Why::Strained, Some(rate)) => format!("slowed by errors and late or missing answers, under {rate}"),
             (Why::Bounded, None) => "at the bound that was set".to_owned(),
             (Why::Bounded, Some(rate)) => format!("at the bound that was set, under {rate}"),
         };
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(word(Why::Searching, rate), "searching above 9.8/s: not refused yet");
         assert_eq!(word(Why::BackingOff, rate), "backing off from 9.8/s");
         assert_eq!(word(Why::Probing, rate), "trying a little more than 9.8/s");
-        assert_eq!(word(Why::Strained, None), "held back by the host's latency");
+        assert_eq!(word(Why::Strained, None), "slowed by errors and late or missing answers");
         assert_eq!(word(Why::Bounded, rate), "at the bound that was set, under 9.8/s");
         let first = Said { why: Why::BackingOff, refusals: 1, last_refused: ago(3), ..fresh };
         assert_eq!(first.in_words(NOW), "backing off after one refusal, 3 s ago");
@@ -199,7 +199,7 @@ mod tests {
         let strained = Said { why: Why::Strained, ..known };
         assert_eq!(
             strained.in_words(NOW),
-            "held back by the host's latency, under 9.8/s; three refusals, the last 3 s ago"
+            "slowed by errors and late or missing answers, under 9.8/s; three refusals, the last 3 s ago"
         );
     }
 

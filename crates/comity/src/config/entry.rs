@@ -183,6 +183,11 @@ impl Entry {
             };
         };
         let mut policy = policy_named(name).ok_or_else(|| wrong("policy", name, POLICIES))?;
+        if let (Some(most), Some(text)) = (ceiling, &self.ceiling)
+            && (most.is_zero() || floor.is_some_and(|least| most < least))
+        {
+            return Err(wrong("ceiling", &text.written(), "allowed are times above zero, and no less than the floor"));
+        }
         if let Some(interval) = interval {
             policy = policy.bounded_by(interval);
         }

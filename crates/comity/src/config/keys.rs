@@ -16,7 +16,10 @@ pub const KEYS: &[(&str, &str)] = &[
     ("windows", "true sliding windows, all of which hold: `[\"20:1\", \"100:120\"]` (COUNT:SECONDS) or `[\"60/1h\"]`"),
     ("policy", "how the pace is learned: `off`, `fixed`, `pressure`, `aimd`, `adaptive`, `refusal`"),
     ("floor", "the policy never goes faster (`adaptive`, `aimd`, `refusal`)"),
-    ("ceiling", "the policy never goes slower (`adaptive`, `aimd`)"),
+    (
+        "ceiling",
+        "the policy never goes slower (`adaptive`, `aimd`); while a host refuses, trials of `adaptive` may be farther apart",
+    ),
     ("refuse_also", "statuses that refuse, beside 429, 503 and 405 with Retry-After: `[403]`"),
     ("never_refuse", "statuses that never refuse: `[503]`"),
     (

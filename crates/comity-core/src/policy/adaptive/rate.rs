@@ -149,7 +149,9 @@ impl Rate {
         self.begin_step(started);
         if self.phase != Phase::Cold && self.good > 0 {
             self.settle(started);
-            self.tries = 0;
+            if self.span == 0 {
+                self.tries = 0;
+            }
             self.hold = (nanos(TRUST) >> days.min(63)).max(nanos(HOLD_LEAST));
         }
     }
@@ -248,9 +250,13 @@ impl Rate {
         // So it is where little is known.
         let slow = self.interval.saturating_mul(2 * WHOLE) / nanos(STEP_MOST);
         let unsure = u64::from(LEAST_STEP) * u64::from(MOST_SURE) / u64::from(self.sure.max(1));
-        let size = if self.span > 0 { WINDOW_STEP } else { u16::try_from(slow.max(unsure)).unwrap_or(MOST_STEP) };
         self.phase = Phase::Probe;
-        self.step_size = size.clamp(LEAST_STEP, MOST_STEP);
+        self.step_size = match self.span {
+            0 => u16::try_from(slow.max(unsure)).unwrap_or(MOST_STEP).clamp(LEAST_STEP, MOST_STEP),
+            // What looked like a window and was not seen twice may have been a host out of order.
+            _ if self.tries == 0 && !self.advised => FIRST_STEP,
+            _ => WINDOW_STEP,
+        };
         self.held = self.interval;
         self.faster(now);
     }
@@ -263,7 +269,7 @@ impl Rate {
             return;
         }
         if self.is_used(now) {
-            self.step_size = (self.step_size + self.step_size / 4).min(MOST_STEP);
+            self.step_size = (self.step_size + self.step_size / 4).min(MOST_STEP.max(self.step_size));
             self.faster(now);
         } else {
             self.begin_step(now);

@@ -34,7 +34,8 @@ impl Strain {
         self.served = 0;
     }
 
-    /// Eases by an eighth with every so many that are served.
+    /// Eases by a quarter with every so many that are served: where one in five fails it stays near nothing, where every other
+    /// does it grows.
     pub(super) fn served(&mut self) {
         if self.times == NONE {
             return;
@@ -42,7 +43,7 @@ impl Strain {
         self.served += 1;
         if self.served >= EASES_EVERY {
             self.served = 0;
-            self.times = (self.times - self.times.div_ceil(8)).max(NONE);
+            self.times = (self.times - self.times.div_ceil(4)).max(NONE);
         }
     }
 
@@ -65,4 +66,4 @@ impl Strain {
 const NONE: u16 = 64;
 /// 64 times.
 const MOST: u16 = 64 * NONE;
-const EASES_EVERY: u8 = 4;
+const EASES_EVERY: u8 = 2;
