@@ -13,6 +13,7 @@ use url::Url;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
+    // Never faster than that; the pace this host accepts is learned.
     let limits = Partial { interval: Some(Duration::from_millis(50)), ..Partial::default() };
     let pacer = Pacer::builder(Profile::Api).template(limits).local();
     for page in 1..=5 {

@@ -8,7 +8,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use comity::reqwest::PacedClient;
-use comity::{Pacer, Partial, Profile};
+use comity::{Pacer, Partial, Policy, Profile};
 use comity_audit::far_end::{FarEnd, Host, World};
 
 #[tokio::main]
@@ -17,7 +17,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let moved = Host::new().redirect("/old", 301, "/newer").redirect("/newer", 302, "/newest");
     let far_end = FarEnd::start(World::new().host("shop.example", moved))?;
 
-    let limits = Partial { interval: Some(Duration::from_millis(100)), ..Partial::default() };
+    // Exactly that, whatever is answered.
+    let limits =
+        Partial { interval: Some(Duration::from_millis(100)), policy: Some(Policy::Fixed), ..Partial::default() };
     let pacer = Pacer::builder(Profile::Api).template(limits).local();
     let names = reqwest::Client::builder().no_proxy().resolve("shop.example", far_end.addr());
     let client = PacedClient::new(names, pacer)?.contact("you@example.org");

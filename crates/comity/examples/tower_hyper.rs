@@ -19,8 +19,8 @@ use tower::{ServiceBuilder, ServiceExt};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    // A server to visit: three at once, then one every 100 ms.
-    let limit = Limit::TokenBucket { every: Duration::from_millis(100), burst: 3 };
+    // A server to visit: two at once, then one every 400 ms.
+    let limit = Limit::TokenBucket { every: Duration::from_millis(400), burst: 2 };
     let strict = Host::new().limit(limit).retry_after(RetryAfter::Exact);
     let far_end = FarEnd::start(World::new().default_host(strict))?;
 
@@ -30,7 +30,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .layer(PacerLayer::new(pacer).replay_bodies())
         .service(Client::builder(TokioExecutor::new()).build_http::<Empty<Bytes>>());
 
-    for page in 1..=8 {
+    for page in 1..=6 {
         let request = Request::get(format!("http://{}/page/{page}", far_end.addr())).body(Empty::new())?;
         let response = client.clone().oneshot(request).await?;
         let sent = response.extensions().get::<Attempts>().map_or(0, |attempts| attempts.sent);
