@@ -179,6 +179,13 @@ impl Scenario {
         if self.hosts.is_empty() {
             return no("host", "empty".into(), "at least one host is needed");
         }
+        let hosts = self.hosts.iter().fold(0u64, |all, entry| all + u64::from(entry.hosts.get()));
+        if hosts > MOST_HOSTS {
+            return no("hosts", hosts.to_string(), "2,000,000 in all is the most");
+        }
+        if self.clients.count.get() > MOST_CLIENTS {
+            return no("clients.count", self.clients.count.to_string(), "10,000 is the most");
+        }
         let mut groups = Groups::default();
         for entry in &self.hosts {
             entry.model.build(0, &mut groups).map_err(|why| ScenarioError::Host { name: entry.name.clone(), why })?;
@@ -216,5 +223,8 @@ fn own_policies() -> Vec<String> {
     OWN_POLICIES.map(str::to_owned).to_vec()
 }
 
+/// What memory holds.
+const MOST_HOSTS: u64 = 2_000_000;
+const MOST_CLIENTS: u32 = 10_000;
 const SEEDS: NonZeroU32 = NonZeroU32::new(10).unwrap();
 const AGE: Duration = Duration::from_secs(600);

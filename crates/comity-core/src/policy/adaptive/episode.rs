@@ -19,7 +19,8 @@ impl Rate {
             self.objected(started);
             self.bound(settings);
             self.advised = advised;
-            self.trial = self.first_trial(started);
+            // The host's own time is kept elsewhere (A7).
+            self.trial = if advised { nanos(LEAST_TRIAL).max(self.interval) } else { self.first_trial(started) };
         } else {
             if self.since_empty == 0 {
                 // Not even one token in this time.
