@@ -1,7 +1,8 @@
 //! A store as people look at it: without joining it.
 
 use std::fs::OpenOptions;
-use std::path::Path;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 use comity_core::limits::{Pause, Snapshot, Tally};
 use comity_core::policy::Learned;
@@ -20,9 +21,17 @@ use crate::sum::{Key, key};
 use crate::trouble::Trouble;
 use crate::trust::{open_itself, resolved};
 
-/// A store that is looked at.
+/// A store that is looked at. Before anybody has shared a pace there is none, and nothing is known; it is there as soon as
+/// somebody has.
 #[derive(Debug)]
 pub struct Look {
+    path: PathBuf,
+    pace: Option<Pace>,
+}
+
+/// The store itself.
+#[derive(Debug)]
+struct Pace {
     place: Place,
     file: PaceFile,
     writable: bool,
@@ -32,6 +41,45 @@ pub struct Look {
 
 impl Look {
     pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
+        Ok(Self { path: path.to_owned(), pace: Pace::open_if_there(path)? })
+    }
+
+    fn pace(&mut self) -> Result<Option<&mut Pace>, StoreError> {
+        if self.pace.is_none() {
+            self.pace = Pace::open_if_there(&self.path)?;
+        }
+        Ok(self.pace.as_mut())
+    }
+}
+
+impl Readable for Look {
+    fn list(&mut self) -> Result<Listing, StoreError> {
+        if let Some(pace) = self.pace()? {
+            return pace.listing().map_err(|trouble| pace.error(&trouble));
+        }
+        let now = Instant::from_nanos(clock::since_boot());
+        Ok(Listing { place: self.path.display().to_string(), now, scopes: Vec::new(), members: Vec::new() })
+    }
+
+    fn forget_by_name(&mut self, name: Option<&str>) -> Result<usize, StoreError> {
+        match self.pace()? {
+            Some(pace) => pace.forget(name).map_err(|trouble| pace.error(&trouble)),
+            None => Ok(0),
+        }
+    }
+}
+
+impl Pace {
+    /// `None` where nothing is at its path.
+    fn open_if_there(path: &Path) -> Result<Option<Self>, StoreError> {
+        match path.symlink_metadata() {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            // What else is wrong is said by who opens it.
+            _ => Self::open(path).map(Some),
+        }
+    }
+
+    fn open(path: &Path) -> Result<Self, StoreError> {
         let no_pace = |error: Trouble| StoreError::Unusable(format!("no shared pace at {}: {error}", path.display()));
         let place = Place::of(&resolved(path).map_err(no_pace)?);
         let writable = open_itself(OpenOptions::new().read(true).write(true), &place.path);
@@ -164,16 +212,6 @@ impl Look {
         header.news = header.news.wrapping_add(1);
         header.write(&self.file)?;
         Ok(forgotten)
-    }
-}
-
-impl Readable for Look {
-    fn list(&mut self) -> Result<Listing, StoreError> {
-        self.listing().map_err(|trouble| self.error(&trouble))
-    }
-
-    fn forget_by_name(&mut self, name: Option<&str>) -> Result<usize, StoreError> {
-        self.forget(name).map_err(|trouble| self.error(&trouble))
     }
 }
 

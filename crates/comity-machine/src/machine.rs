@@ -125,10 +125,10 @@ impl Machine {
         Self::open_as(&path.into(), settings, Boot::of_this_machine())
     }
 
-    /// The store at this path, for people to look at: without joining it.
+    /// The store at this path, for people to look at: without joining it. Where nothing is there yet, nothing is known.
     ///
     /// # Errors
-    /// When there is none.
+    /// When what is there is no store, or cannot be read.
     pub fn look(path: impl Into<PathBuf>) -> Result<Look, StoreError> {
         Look::open(&path.into())
     }

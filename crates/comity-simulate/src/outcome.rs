@@ -30,11 +30,15 @@ pub struct HostOutcome {
     pub name: String,
     /// Minute by minute.
     pub minutes: Vec<Minute>,
-    /// The most the host would still have served from the second minute on, given what the first one left. What is possible in
-    /// one minute ([`Minute::possible`]) cannot be added to that of the next: a window that was not used in one may be in the
-    /// next. Of no use where the run ended before its time.
+    /// The most the host could have served from the second minute to the end, to somebody who knew all about it and had left the
+    /// first minute unused: the same for every policy. What is possible in one minute ([`Minute::possible`]) cannot be added
+    /// to that of the next: a window that was not used in one may be in the next. Of no use where the run ended before its
+    /// time.
     #[serde(default)]
     pub possible_later: f64,
+    /// The same of the whole time.
+    #[serde(default)]
+    pub possible_in_all: f64,
     /// URLs that were got, and those that were given up.
     pub got: u64,
     /// See `got`.
@@ -66,7 +70,8 @@ pub struct Minute {
     pub served: u64,
     /// Refused: 429 or 503.
     pub refused: u64,
-    /// Other errors, and no answer.
+    /// Requests whose clients heard of another error, or of nothing at all: those that the network lost, reset or brought
+    /// too late too. Such a request may have been served, or may never have arrived.
     pub failed: u64,
     /// What the host can serve in the long run in this minute.
     pub capacity: f64,

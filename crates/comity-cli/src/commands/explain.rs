@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::num::NonZeroU32;
 
 use anyhow::Result;
 use clap::Args;
@@ -69,6 +70,9 @@ struct Scope {
     limits: Vec<Said>,
     /// What the shared store knows of it now.
     known: Option<Seen>,
+    /// The limit of that name.
+    #[serde(skip)]
+    in_flight: Option<u32>,
 }
 
 /// A limit, its value and who said it.
@@ -173,7 +177,19 @@ impl Scope {
             value: if limit == "policy" { policy(&scope.limits.policy) } else { value },
             source: scope.limits.source(limit).map(ToString::to_string),
         });
-        Self { name: scope.name.clone(), limits: limits.collect(), known: None }
+        let in_flight = scope.limits.in_flight.map(NonZeroU32::get);
+        Self { name: scope.name.clone(), limits: limits.collect(), known: None, in_flight }
+    }
+
+    /// That the last run kept other limits than these, where it did: another profile, other flags. A store keeps of a
+    /// run's limits what it had in flight at most.
+    fn kept_otherwise(&self, profile: &str) -> Option<String> {
+        let words = |most: Option<u32>| most.map_or_else(|| "no bound".to_owned(), |most| most.to_string());
+        let last = self.known.as_ref().filter(|known| known.last_start.is_some())?.most_in_flight;
+        (last != self.in_flight).then(|| {
+            let (last, these) = (words(last), words(self.in_flight));
+            format!("The last run here kept other limits than these of profile {profile}: in_flight = {last}, not {these}.")
+        })
     }
 }
 
@@ -194,7 +210,7 @@ fn policy(policy: &Policy) -> String {
 impl Explained {
     /// For people; `clocks` are those of the store's reading.
     fn text(&self, clocks: Option<&Clocks>) -> String {
-        let mut text = format!("{}  (profile {})\n", self.url, self.profile);
+        let mut text = format!("{}  (limits of profile {}; --profile explains another)\n", self.url, self.profile);
         for scope in &self.scopes {
             let _ = writeln!(text, "  {}", scope.name);
             for Said { limit, value, source } in &scope.limits {
@@ -207,6 +223,12 @@ impl Explained {
             for (what, value) in facts.into_iter().flatten() {
                 let _ = writeln!(text, "    now: {what:12}   {value}");
             }
+            if let Some(other) = scope.kept_otherwise(self.profile) {
+                let _ = writeln!(text, "    {other}");
+            }
+        }
+        if clocks.is_some() && self.scopes.iter().all(|scope| scope.known.is_none()) {
+            text.push_str("  Nothing is known of it yet: no run that shared its pace has asked it.\n");
         }
         if self.loopback_exempt {
             text.push_str(
@@ -244,7 +266,7 @@ impl Explained {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::hosts::fake::{Fake, known, listing, refused};
+    use crate::commands::hosts::fake::{Fake, adaptive, known, listing, refused};
     use comity::config::pattern;
 
     #[test]
@@ -286,8 +308,32 @@ mod tests {
         ] {
             assert!(text.contains(told), "{told}: {text}");
         }
+        assert!(!text.contains("kept other limits"), "{text}");
         let written = serde_json::to_value(&explained).unwrap();
         assert_eq!(written[0]["scopes"][0]["known"]["refusals"]["count"], 3);
+    }
+
+    #[test]
+    fn limits_that_the_last_run_did_not_keep_are_told_as_such() {
+        let mut explained = explained("https://a.example/x");
+        let store = Fake { listing: listing(vec![adaptive("a.example")]), gone: false };
+        let clocks = add_known(&mut explained, Some(Box::new(store))).unwrap().unwrap();
+        let text = explained[0].text(Some(&clocks));
+        assert!(text.starts_with("https://a.example/x  (limits of profile crawl; --profile explains another)\n"), "{text}");
+        assert!(
+            text.contains("The last run here kept other limits than these of profile crawl: in_flight = 64, not 1."),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn before_the_first_run_nothing_is_known_and_the_limits_stand() {
+        let mut explained = explained("https://a.example/x");
+        let dir = tempfile::tempdir().unwrap();
+        let place = Place::File(dir.path().join("deeper").join("pace"));
+        let clocks = add_known(&mut explained, store(&place).unwrap()).unwrap().unwrap();
+        let text = explained[0].text(Some(&clocks));
+        assert!(text.contains("in_flight         = 1") && text.contains("Nothing is known of it yet"), "{text}");
     }
 
     #[test]

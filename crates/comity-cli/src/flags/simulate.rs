@@ -25,15 +25,15 @@ pub(crate) struct WorldFlags {
     pub(crate) policies: Vec<String>,
 
     /// How many seeds each policy is run from; figures are means over them [default: what the scenario says, mostly 10]
-    #[arg(long, value_name = "N", value_parser = values::count, allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", value_parser = seeds, allow_hyphen_values = true)]
     pub(crate) seeds: Option<NonZeroU32>,
 
     /// The first seed; the same seed gives the same run [default: 1]
-    #[arg(long, value_name = "S", value_parser = values::number, allow_hyphen_values = true)]
+    #[arg(long, value_name = "S", value_parser = seed, allow_hyphen_values = true)]
     pub(crate) seed: Option<u32>,
 
     /// How long each run lasts, in virtual time [default: what the scenario says]
-    #[arg(long, value_name = "SPAN", value_parser = values::some_span, allow_hyphen_values = true)]
+    #[arg(long, value_name = "SPAN", value_parser = time, allow_hyphen_values = true)]
     pub(crate) time: Option<Duration>,
 }
 
@@ -111,6 +111,29 @@ impl ShownFlags {
     }
 }
 
+fn seeds(text: &str) -> Result<NonZeroU32, String> {
+    let allowed = |_| format!("allowed are whole numbers from 1 to {MOST_SEEDS}");
+    values::count(text)
+        .map_err(allowed)
+        .and_then(|seeds| if seeds.get() > MOST_SEEDS { Err(allowed(String::new())) } else { Ok(seeds) })
+}
+
+fn seed(text: &str) -> Result<u32, String> {
+    values::number(text).map_err(|_| format!("allowed are whole numbers from 0 to {}", u32::MAX))
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    match values::some_span(text) {
+        Ok(time) if time <= LONGEST_RUN => Ok(time),
+        _ => Err("allowed are times above 0 such as 90s, 10min or 2h, up to 8760h (a year)".to_owned()),
+    }
+}
+
+/// Each seed is a run whose outcome is kept until the end.
+const MOST_SEEDS: u32 = 100_000;
+/// Virtual time is counted in nanoseconds and told minute by minute.
+const LONGEST_RUN: Duration = Duration::from_secs(365 * 24 * 3600);
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,6 +178,11 @@ mod tests {
         for (words, told) in [
             (&["--seeds", "0"][..], &["--seeds", "'0'", "allowed"][..]),
             (&["--seed", "-1"], &["--seed", "'-1'", "allowed"]),
+            (&["--seeds", "99999999999"], &["--seeds", "'99999999999'", "to 100000"]),
+            (&["--seeds", "100001"], &["--seeds", "'100001'", "to 100000"]),
+            (&["--seed", "4294967296"], &["--seed", "'4294967296'", "to 4294967295"]),
+            (&["--time", "9000h"], &["--time", "'9000h'", "up to 8760h"]),
+            (&["--time", "1e99"], &["--time", "'1e99'", "up to 8760h"]),
             (&["--time", "0"], &["--time", "'0'", "allowed"]),
             (&["--time", "soon"], &["--time", "'soon'", "allowed"]),
             (&["--list", "bucket-10"], &["--list", "SCENARIO"]),

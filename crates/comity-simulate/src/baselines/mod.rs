@@ -59,6 +59,11 @@ pub trait Baseline: core::fmt::Debug + Send {
     }
 }
 
+/// Whether there is one of this name.
+pub fn is_known(name: &str) -> bool {
+    NAMES.iter().any(|(known, ..)| *known == name)
+}
+
 /// Whether a request may start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {

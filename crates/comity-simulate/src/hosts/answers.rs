@@ -39,10 +39,6 @@ pub(super) struct Usual {
 }
 
 impl AnswersSettings {
-    /// The names of its keys.
-    pub(super) const KEYS: [&'static str; 6] =
-        ["latency", "sigma", "refusal", "refusal_latency", "advice", "quota_fields"];
-
     pub(super) fn build(&self, usual: Usual) -> Result<Answers, ModelError> {
         let or = |said: &Option<Said>, usual: &str| said.clone().unwrap_or_else(|| usual.into());
         let latency = or(&self.latency, usual.latency).span("latency")?;

@@ -8,6 +8,7 @@ mod behind;
 mod bucket;
 mod cap;
 mod crowd;
+mod keys;
 mod law;
 mod leaky;
 mod mix;

@@ -9,6 +9,7 @@ use super::behind::Groups;
 use super::bucket::BucketSettings;
 use super::cap::CapSettings;
 use super::crowd::CrowdSettings;
+use super::keys::keys;
 use super::law::AnyLaw;
 use super::leaky::LeakySettings;
 use super::mix::MixSettings;
@@ -118,7 +119,7 @@ impl Described {
     fn read(mut table: Table) -> Result<Self, ModelError> {
         let crowd = take(&mut table, "crowd")?;
         let changes: Vec<Table> = take(&mut table, "then")?.unwrap_or_default();
-        let first = PartSettings::read(table.clone())?;
+        let first = PartSettings::read(table.clone(), HOST_KEYS)?;
         let mut then = Vec::with_capacity(changes.len());
         for mut change in changes {
             let at = take(&mut change, "at").map_err(|e| e.under("then"))?;
@@ -128,7 +129,7 @@ impl Described {
             } else {
                 table.extend(change);
             }
-            then.push((at, PartSettings::read(table.clone()).map_err(|e| e.under("then"))?));
+            then.push((at, PartSettings::read(table.clone(), THEN_KEYS).map_err(|e| e.under("then"))?));
         }
         Ok(Self { first, then, crowd })
     }
@@ -146,9 +147,17 @@ impl Described {
 }
 
 impl PartSettings {
-    fn read(mut table: Table) -> Result<Self, ModelError> {
-        let kind: String = take(&mut table, "kind")?.ok_or_else(|| ModelError::Table("`kind` is missing".into()))?;
-        let (answers, law) = table.into_iter().partition(|(key, _)| AnswersSettings::KEYS.contains(&key.as_str()));
+    /// Reads it from a table in whose place `beside` may stand too, and nothing else.
+    fn read(mut table: Table, beside: &[&str]) -> Result<Self, ModelError> {
+        let kind: Option<String> = take(&mut table, "kind")?;
+        let (answers, laws) = (keys::<AnswersSettings>(), LawSettings::keys(kind.as_deref()));
+        let known = |key: &str| answers.contains(&key) || laws.contains(&key);
+        if let Some(unknown) = table.keys().find(|key| !laws.is_empty() && !known(key)) {
+            let allowed = [beside, &laws, answers].concat().join(", ");
+            return Err(ModelError::Table(format!("unknown key `{unknown}`: allowed are {allowed}")));
+        }
+        let kind = kind.ok_or_else(|| ModelError::Table(format!("`kind` is missing: allowed are {KINDS}")))?;
+        let (answers, law) = table.into_iter().partition(|(key, _)| answers.contains(&key.as_str()));
         Ok(Self { law: LawSettings::read(&kind, law)?, answers: settings(answers)? })
     }
 
@@ -169,6 +178,25 @@ impl PartSettings {
 }
 
 impl LawSettings {
+    /// The keys of a kind, none of one that does not exist; where none is said, those of all kinds.
+    fn keys(kind: Option<&str>) -> Vec<&'static str> {
+        let kinds = KINDS.split(", ").filter(|known| kind.is_none_or(|kind| kind == *known));
+        let mut all: Vec<&str> = Vec::new();
+        for kind in kinds {
+            let keys = match kind {
+                "bucket" => keys::<BucketSettings>(),
+                "window" => keys::<WindowSettings>(),
+                "sliding" => keys::<SlidingSettings>(),
+                "leaky" => keys::<LeakySettings>(),
+                "cap" => keys::<CapSettings>(),
+                "workers" => keys::<WorkersSettings>(),
+                _ => keys::<MixSettings>(),
+            };
+            all.extend(keys.iter().filter(|key| !all.contains(key)).copied().collect::<Vec<_>>());
+        }
+        all
+    }
+
     fn read(kind: &str, table: Table) -> Result<Self, ModelError> {
         Ok(match kind {
             "bucket" => Self::Bucket(settings(table)?),
@@ -218,4 +246,8 @@ fn line(error: &toml::de::Error) -> String {
     error.to_string().trim().replace('\n', " ")
 }
 
+/// What stands in a host's table beside its law's keys and those of its answers.
+const HOST_KEYS: &[&str] = &["name", "hosts", "kind", "behind", "then", "crowd", "outage"];
+/// And in the table of what follows.
+const THEN_KEYS: &[&str] = &["at", "kind"];
 const KINDS: &str = "bucket, window, sliding, leaky, cap, workers, mix";

@@ -14,14 +14,14 @@ pub enum Figure {
     UsedLater,
     /// The same of the whole run.
     Used,
-    /// What was served from the second minute on, as a share of what somebody who knew all about the host would still have
-    /// been served then ([`HostOutcome::possible_later`]). None as in `UsedLater`.
+    /// What was served from the second minute on, as a share of what the host could have served then, whatever was done in the
+    /// first ([`HostOutcome::possible_later`]): one measure for all policies. None as in `UsedLater`.
     PossibleLater,
     /// Share of requests that were refused, over the whole run, 0 to 1.
     Refused,
     /// Requests that were refused.
     Refusals,
-    /// Requests that failed otherwise: errors, and no answer.
+    /// Requests that failed otherwise: errors, and no answer, the network's losses too.
     Failed,
     /// Requests that waited at the host, on the mean over time.
     Queue,
@@ -109,7 +109,7 @@ impl Figure {
             Self::Got => Some(exact(got(run))),
             Self::GivenUp => Some(exact(run.hosts.iter().map(|host| host.given_up).sum())),
             Self::Ended => run.ended,
-            Self::List => world.urls.and_then(|urls| through(run, exact(urls), world.seconds)),
+            Self::List => world.urls.and_then(|urls| through(run, exact(urls))),
             Self::Fairness => fairness(run),
         };
         value.filter(|value| value.is_finite())
@@ -162,21 +162,13 @@ fn got(run: &Outcome) -> u64 {
 }
 
 /// Every host has the same list, and they are got through side by side.
-fn through(run: &Outcome, urls: f64, seconds: f64) -> Option<f64> {
+fn through(run: &Outcome, urls: f64) -> Option<f64> {
     let each = share(urls, exact(run.hosts.len() as u64))?;
-    let best = run.hosts.iter().map(|host| could_be_had(host, run.seconds, seconds).min(each)).sum();
-    let got = share(exact(got(run)), best)?;
+    let best = run.hosts.iter().map(|host| host.possible_in_all.min(each)).sum();
+    // What is possible where chance has a say is a mean, and luck is no merit.
+    let got = share(exact(got(run)), best)?.min(1.0);
     let least = run.hosts.iter().map(|host| time_for(host, each, run.seconds)).fold(0.0, f64::max);
     Some(got * least / run.ended.unwrap_or(run.seconds).max(least))
-}
-
-/// What a host could have served in `planned` seconds, where the run ended after `seconds`: what was possible in the first
-/// minute, when nothing was used yet, and then its capacity.
-fn could_be_had(host: &HostOutcome, seconds: f64, planned: f64) -> f64 {
-    let capacity = |from| host.minutes.iter().skip(from).map(|minute| minute.capacity).sum::<f64>();
-    // A run that ended before its time, because all URLs were got or given up, would have gone on at its capacity.
-    let after = share(capacity(0), seconds).unwrap_or(0.0) * (planned - seconds).max(0.0);
-    host.minutes.first().map_or(0.0, |first| first.possible) + capacity(1) + after
 }
 
 /// The time in which a host's capacity serves so many; the length of the run where it is not enough.
@@ -278,12 +270,14 @@ mod tests {
         assert_eq!(list(&listed), Some(0.5), "all of it, in twice the time");
         (listed.hosts[0].got, listed.ended, listed.seconds) = (48, Some(6.0), 6.0);
         listed.hosts[0].minutes.truncate(1);
-        (listed.hosts[0].minutes[0].capacity, listed.hosts[0].minutes[0].possible) = (60.0, 80.0);
+        listed.hosts[0].minutes[0].capacity = 60.0;
         assert_eq!(list(&listed), Some(0.08), "giving up soon is no merit");
         listed = run("adaptive", 1, 1.0, 0);
         listed.hosts[0].got = 3000;
         let long = world("list", "", Some(60_000), Vec::new());
         assert_eq!(Figure::List.of(&listed, &long), Some(0.5), "half of what could be had by the end");
+        listed.hosts[0].got = 6600;
+        assert_eq!(Figure::List.of(&listed, &long), Some(1.0), "luck is no merit");
         assert_eq!(Figure::List.of(&listed, &endless()), None);
         assert_eq!(Figure::UsedLater.of(&listed, &world("list", "", Some(600), Vec::new())), None);
         assert!((time_for(&listed.hosts[0], 900.0, 600.0) - 90.0).abs() < 1e-9);
@@ -297,8 +291,9 @@ mod tests {
         let mut listed = run("adaptive", 1, 1.0, 0);
         let mut slow = listed.hosts[0].clone();
         for minute in &mut slow.minutes {
-            (minute.capacity, minute.possible) = (60.0, 60.0);
+            minute.capacity = 60.0;
         }
+        slow.possible_in_all = 600.0;
         listed.hosts.push(slow);
         (listed.hosts[0].got, listed.hosts[1].got, listed.ended) = (600, 600, Some(600.0));
         assert_eq!(Figure::List.of(&listed, &world("two", "", Some(1200), Vec::new())), Some(1.0));

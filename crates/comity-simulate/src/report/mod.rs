@@ -166,6 +166,7 @@ pub(crate) mod testing {
             name: "one.example".to_owned(),
             minutes: [vec![first], vec![calm; 9]].concat(),
             possible_later: 5400.0,
+            possible_in_all: 6000.0,
             got: 10 * served,
             latency_p95: 0.02,
             served_by_client: vec![10 * served],

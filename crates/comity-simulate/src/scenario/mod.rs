@@ -52,13 +52,16 @@ mod span;
 
 use core::num::NonZeroU32;
 use core::time::Duration;
+use std::collections::HashSet;
 use std::path::Path;
 
+use comity_core::scope::HostKey;
 use serde::Deserialize;
 
 pub use self::clients::{Clients, OWN_POLICIES, Profile};
 pub use self::host::HostEntry;
 pub use self::network::{Network, Uplink};
+use crate::baselines;
 use crate::hosts::{Groups, ModelError};
 
 /// One scenario.
@@ -145,7 +148,7 @@ pub enum ScenarioError {
         /// What it is.
         value: String,
         /// What it may be.
-        allowed: &'static str,
+        allowed: String,
     },
 }
 
@@ -172,7 +175,8 @@ impl Scenario {
     }
 
     fn check(&self) -> Result<(), ScenarioError> {
-        let no = |key, value: String, allowed| Err(ScenarioError::Value { key, value, allowed });
+        let no =
+            |key, value: String, allowed: &str| Err(ScenarioError::Value { key, value, allowed: allowed.to_owned() });
         if self.time.is_zero() {
             return no("time", "nothing".into(), "it must be more");
         }
@@ -185,6 +189,13 @@ impl Scenario {
         }
         if self.clients.count.get() > MOST_CLIENTS {
             return no("clients.count", self.clients.count.to_string(), "10,000 is the most");
+        }
+        self.check_names()?;
+        if self.policies.is_empty() {
+            return no("policies", "empty".into(), "leave it out for all of ours, or name one");
+        }
+        if let Some(unknown) = self.policies.iter().find(|policy| !self.has_policy(policy)) {
+            return no("policies", format!("{unknown:?}"), &format!("allowed are {}", policy_names().join(", ")));
         }
         let mut groups = Groups::default();
         for entry in &self.hosts {
@@ -209,6 +220,35 @@ impl Scenario {
         }
         Ok(())
     }
+
+    /// Whether a policy of this name can be run here: one of ours, or of other programs, which may be told an interval.
+    pub fn has_policy(&self, policy: &str) -> bool {
+        self.clients.limits(policy).is_some() || baselines::is_known(self.clients.baseline(policy).0)
+    }
+
+    /// Every host has a name that one can have, and no two have the same.
+    fn check_names(&self) -> Result<(), ScenarioError> {
+        let no = |value: &str, allowed: &str| {
+            Err(ScenarioError::Value { key: "host.name", value: format!("{value:?}"), allowed: allowed.to_owned() })
+        };
+        let mut taken = HashSet::new();
+        for name in self.hosts.iter().flat_map(HostEntry::names) {
+            let key = match HostKey::new(&name, None) {
+                Ok(key) => key,
+                Err(why) => return no(&name, &why.to_string()),
+            };
+            if !taken.insert(key) {
+                return no(&name, "another host has it, and each needs one of its own");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The names of all policies, ours first.
+pub fn policy_names() -> Vec<&'static str> {
+    let others = baselines::NAMES.iter().map(|(name, ..)| *name);
+    OWN_POLICIES.into_iter().chain(["interval 100ms"]).chain(others).collect()
 }
 
 fn ten() -> NonZeroU32 {

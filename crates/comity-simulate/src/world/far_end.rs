@@ -106,7 +106,8 @@ impl FarEnd {
                     row.outcome.refusals.push(now.since(Instant::ZERO).as_secs_f64());
                 }
             }
-            _ => this.failed += 1,
+            // What else comes of it is known when its client hears of it, or does not.
+            _ => {}
         }
         reply
     }
@@ -114,6 +115,15 @@ impl FarEnd {
     /// The row a host is told in.
     pub(super) fn row(&mut self, host: usize) -> &mut HostOutcome {
         &mut self.rows[self.hosts[host].row].outcome
+    }
+
+    /// A request came to nothing: an error other than a refusal, or no answer. It may never have arrived here.
+    pub(super) fn failed(&mut self, host: usize) {
+        let Asked { row, asked, .. } = &mut self.hosts[host];
+        *asked = true;
+        let row = &mut self.rows[*row];
+        row.asked = true;
+        row.outcome.minutes[self.minutes - 1].failed += 1;
     }
 
     /// A client saw the first byte of a served answer.
@@ -159,8 +169,10 @@ impl FarEnd {
         for host in &self.hosts {
             let outcome = &mut self.rows[host.row].outcome;
             outcome.minutes[self.minutes - 1].possible += host.host.possible(now, until);
-            if self.minutes == 2 {
-                outcome.possible_later += host.host.possible(now, self.end);
+            if self.minutes == 1 {
+                // Nobody of ours has asked yet: this is what is possible whatever a policy does.
+                outcome.possible_in_all += host.host.possible(now, self.end);
+                outcome.possible_later += host.host.possible(until, self.end);
             }
         }
     }

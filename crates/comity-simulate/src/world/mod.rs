@@ -282,8 +282,10 @@ impl<'a> World<'a> {
         let host = flight.start.host as usize;
         let answer = Answer { started: flight.at, status: flight.status, fields: &flight.fields };
         let fate = self.parties[party].answered(self.now, &flight.start, &answer);
-        if flight.status.is_ok_and(|status| status < 400) {
-            self.far_end.seen(host, self.now.since(flight.at));
+        match flight.status {
+            Ok(..400) => self.far_end.seen(host, self.now.since(flight.at)),
+            Ok(429 | 503) => {}
+            _ => self.far_end.failed(host),
         }
         match fate {
             Fate::Got => self.far_end.row(host).got += 1,

@@ -12,7 +12,7 @@ use super::Error;
 use crate::baselines;
 use crate::clients::{Beginning, Kept, Others, Ours, Party, is_one_list};
 use crate::hosts::{Groups, Host};
-use crate::scenario::{OWN_POLICIES, Report, Scenario, ScenarioError};
+use crate::scenario::{Report, Scenario, ScenarioError, policy_names};
 
 /// Which run of a scenario.
 #[derive(Clone, Copy, Debug)]
@@ -119,10 +119,7 @@ pub(super) fn parties(
 }
 
 fn no_policy(name: &str) -> Error {
-    let own = OWN_POLICIES.iter().copied();
-    let others = baselines::NAMES.iter().map(|(name, ..)| *name);
-    let allowed = own.chain(["interval 100ms"]).chain(others).collect::<Vec<&str>>().join(", ");
-    Error::Policy { name: name.to_owned(), allowed }
+    Error::Policy { name: name.to_owned(), allowed: policy_names().join(", ") }
 }
 
 /// What has which dice.

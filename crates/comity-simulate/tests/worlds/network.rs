@@ -21,8 +21,21 @@ fn half_of_the_lost_requests_never_arrive_and_none_is_answered() {
     let arrived = arrived(&host);
     assert!((1030..1130).contains(&arrived), "nine of ten of 1200 arrive: {arrived}");
     assert!((900..1000).contains(&host.got), "eight of ten are heard of: {}", host.got);
-    assert_eq!(failed(&host), 0, "the host answered all that arrived");
     assert!(host.given_up > 150, "the others are given up after their time: {}", host.given_up);
+    assert_eq!(failed(&host), host.given_up, "and count as failed, whether they arrived or not");
+}
+
+#[test]
+fn requests_that_come_to_nothing_are_counted_wherever_they_were_lost() {
+    let failed_of = |rest: &str| {
+        let host = host(&bucket(rest), "interval 1s");
+        (failed(&host), arrived(&host))
+    };
+    assert_eq!(failed_of("[network]\nloss = 1\n[clients]\nattempt_timeout = '500ms'\n").0, 120, "in the network");
+    assert_eq!(failed_of("[network]\nresets = 1\n"), (120, 120), "by a reset");
+    assert_eq!(failed_of("latency = '2s'\nsigma = 0\n[clients]\nattempt_timeout = '500ms'\n"), (120, 120), "late");
+    assert_eq!(failed_of("[[host.outage]]\nfrom = '0s'\nto = '120s'\nwith = 500\n"), (120, 120), "at the host");
+    assert_eq!(failed_of("[[host.outage]]\nfrom = '0s'\nto = '120s'\nwith = 429\n").0, 0, "a refusal is none");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use comity::{AimdSettings, Pacer, Partial, Policy, Profile, Source};
+use comity::{AdaptiveSettings, Pacer, Partial, Policy, Profile, Source};
 use comity_audit::town::Town;
 use comity_fetch::client::{self, Client};
 use comity_fetch::keep::{self, Kept, Timestamp};
@@ -120,12 +120,10 @@ fn client(town: &Town) -> Result<Client> {
 fn template() -> Partial {
     Partial {
         in_flight: std::num::NonZeroU32::new(2),
-        policy: Some(Policy::Aimd(AimdSettings {
+        policy: Some(Policy::Adaptive(AdaptiveSettings {
             start: Duration::from_millis(400),
-            threshold: Duration::from_millis(400),
             floor: Duration::from_millis(50),
             ceiling: Duration::from_secs(2),
-            ..AimdSettings::default()
         })),
         source: Some(Source::Person("comity demo".into())),
         ..Partial::default()
@@ -138,6 +136,12 @@ const QUICK_PAGES: [&str; 2] = ["/page/1", "/page/2"];
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_visit_is_paced_by_the_default_policy() {
+        let policy = template().policy.map(|policy| policy.name());
+        assert_eq!(policy, Some("adaptive"));
+    }
 
     #[test]
     fn a_quick_visit_sees_every_host() {

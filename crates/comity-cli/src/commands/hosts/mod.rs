@@ -152,6 +152,7 @@ const LEAST_EVERY: Duration = Duration::from_millis(100);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flags::shared::{Place, PlaceFlags};
     use crate::flags::testing::{parse, refused};
     use fake::{Fake, known, listing};
 
@@ -171,6 +172,22 @@ mod tests {
     fn a_store_that_knows_nothing_says_so_and_is_no_error() {
         let (said, exit) = verdict(&View::default(), &listing(Vec::new()));
         assert_eq!((said.as_deref(), exit), (Some("no host is known yet in a store"), Exit::Done));
+    }
+
+    #[test]
+    fn before_the_first_run_nothing_is_known_and_that_is_no_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("deeper").join("pace");
+        let mut store = PlaceFlags::look(&Place::File(path.clone())).unwrap();
+        let (listing, clocks) = read(store.as_mut()).unwrap();
+        let (said, exit) = verdict(&View::default(), &listing);
+        assert_eq!((said, exit), (Some(format!("no host is known yet in {}", path.display())), Exit::Done));
+        let written: serde_json::Value =
+            serde_json::from_str(&View::default().json(&listing, &clocks, false).unwrap()).unwrap();
+        let schema: serde_json::Value =
+            serde_json::from_str(include_str!("../../../../../schema/hosts.schema.json")).unwrap();
+        schema::check(&schema, &schema, &written, "$");
+        assert_eq!(written["scopes"].as_array().map(Vec::len), Some(0));
     }
 
     #[test]

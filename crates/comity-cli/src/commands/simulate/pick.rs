@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use comity_simulate::baselines::NAMES;
-use comity_simulate::scenario::{OWN_POLICIES, Scenario};
+use comity_simulate::scenario::{OWN_POLICIES, Scenario, policy_names};
 
 use super::builtin::{self, Builtin};
 use crate::exit::Usage;
@@ -61,9 +61,8 @@ pub(super) fn policies(given: &[String], scenario: &Scenario) -> Result<Vec<Stri
         add(OWN_POLICIES[0]);
     }
     for policy in &policies {
-        if !is_policy(policy, scenario) {
-            let names: Vec<&str> = every().collect();
-            let allowed = format!("allowed are {ALL}, {OF_THE_FILE}, \"interval 100ms\", {}", names.join(", "));
+        if !scenario.has_policy(policy) {
+            let allowed = format!("allowed are {ALL}, {OF_THE_FILE}, {}", policy_names().join(", "));
             return Err(Usage(format!("invalid value '{policy}' for '--policy <NAME>': {allowed}")));
         }
     }
@@ -73,15 +72,6 @@ pub(super) fn policies(given: &[String], scenario: &Scenario) -> Result<Vec<Stri
 /// Ours and those of other programs.
 fn every() -> impl Iterator<Item = &'static str> {
     OWN_POLICIES.into_iter().chain(NAMES.iter().map(|(name, ..)| *name))
-}
-
-/// Whether it is one of ours, or another program's, which may be told an interval.
-fn is_policy(policy: &str, scenario: &Scenario) -> bool {
-    let name = match policy.split_once(' ') {
-        Some((name, interval)) if comity::read_span(interval).is_some() => name,
-        _ => policy,
-    };
-    scenario.clients.limits(policy).is_some() || NAMES.iter().any(|(other, ..)| *other == name)
 }
 
 const ALL: &str = "all";
@@ -122,6 +112,9 @@ mod tests {
         std::fs::write(&path, "name = 'x'\ntime = '1min'\nspeed = 3\n").unwrap();
         let error = told(scenarios(&named(&[path.to_str().unwrap()])));
         assert!(error.contains("own.toml") && error.matches("speed = 3").count() == 1, "told once: {error}");
+        std::fs::write(&path, format!("policies = ['fast']\n{}", builtin::ALL[0].text)).unwrap();
+        let error = told(scenarios(&named(&[path.to_str().unwrap()])));
+        assert!(["own.toml", "`policies`", "\"fast\"", "adaptive"].iter().all(|part| error.contains(part)), "{error}");
     }
 
     #[test]
