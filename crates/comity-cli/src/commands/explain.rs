@@ -188,7 +188,9 @@ impl Scope {
         let last = self.known.as_ref().filter(|known| known.last_start.is_some())?.most_in_flight;
         (last != self.in_flight).then(|| {
             let (last, these) = (words(last), words(self.in_flight));
-            format!("The last run here kept other limits than these of profile {profile}: in_flight = {last}, not {these}.")
+            format!(
+                "The last run here kept other limits than these of profile {profile}: in_flight = {last}, not {these}."
+            )
         })
     }
 }
@@ -319,7 +321,10 @@ mod tests {
         let store = Fake { listing: listing(vec![adaptive("a.example")]), gone: false };
         let clocks = add_known(&mut explained, Some(Box::new(store))).unwrap().unwrap();
         let text = explained[0].text(Some(&clocks));
-        assert!(text.starts_with("https://a.example/x  (limits of profile crawl; --profile explains another)\n"), "{text}");
+        assert!(
+            text.starts_with("https://a.example/x  (limits of profile crawl; --profile explains another)\n"),
+            "{text}"
+        );
         assert!(
             text.contains("The last run here kept other limits than these of profile crawl: in_flight = 64, not 1."),
             "{text}"

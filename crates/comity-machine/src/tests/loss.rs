@@ -164,16 +164,20 @@ fn d3_a_stored_time_ahead_of_any_legal_wait_is_discarded() {
 }
 
 #[test]
-fn a_store_is_looked_at_where_there_is_one() {
+fn a_store_is_looked_at_where_there_is_one_and_before_that_nothing_is_known() {
     use comity_store::Readable as _;
     let town = Town::new(&[], every(1000));
-    assert!(matches!(Machine::look(town.path()), Err(StoreError::Unusable(_))));
+    let mut early = Machine::look(town.path()).unwrap();
+    let listing = early.list().unwrap();
+    assert_eq!((listing.scopes.len(), listing.members.len(), early.forget_by_name(None)), (0, 0, Ok(0)));
+    assert!(listing.now > Instant::ZERO);
     let mut member = town.member();
     let grant = member.claim(at(0), HOST).unwrap();
     member.learn(at(0), HOST, &grant, &refused(Some(SEC * 60)));
     let mut look = Machine::look(town.path()).unwrap();
     let listing = look.list().unwrap();
     assert_eq!((listing.scopes.len(), listing.members.len()), (1, 1), "whoever looks is no member");
+    assert_eq!(early.list().unwrap().scopes.len(), 1, "it is there as soon as somebody has made it");
     let known = &listing.scopes[0];
     assert_eq!((known.name.as_str(), known.interval, known.state.in_flight), (HOST, SEC, 1));
     assert_eq!(known.next_start, at(60_000));

@@ -69,7 +69,10 @@ fn what_makes_no_sense_is_refused_with_key_value_and_what_is_allowed() {
         (format!("policies = ['adaptive', 'fats']\n{}", bucket("")), &["policies", "\"fats\"", "adaptive", "lychee"]),
         (format!("policies = ['curl soon']\n{}", bucket("")), &["policies", "\"curl soon\"", "curl"]),
         (format!("policies = []\n{}", bucket("")), &["policies", "empty"]),
-        (bucket("[[host]]\nname = 'api.example'\nkind = 'cap'\nin_flight = 1\n"), &["host.name", "api.example", "another"]),
+        (
+            bucket("[[host]]\nname = 'api.example'\nkind = 'cap'\nin_flight = 1\n"),
+            &["host.name", "api.example", "another"],
+        ),
         (
             bucket("[[host]]\nname = 'api.exampl{}'\nhosts = 3\nkind = 'cap'\nin_flight = 1\n")
                 .replace("'api.example'", "'api.exampl2'"),

@@ -2,7 +2,7 @@
 
 use super::seen::{Clocks, IntervalFrom, Seen, Trial, seconds};
 use super::table::why;
-use crate::screen::words::{clean, span};
+use crate::screen::words::{self, clean, span};
 
 /// The facts: what, and how it stands.
 pub(crate) fn facts(seen: &Seen, clocks: &Clocks) -> Vec<(&'static str, String)> {
@@ -114,12 +114,15 @@ fn lowered(seen: &Seen) -> Option<String> {
 
 fn refused(seen: &Seen) -> Option<String> {
     let refusals = &seen.refusals;
-    let times = times(refusals.count)?;
+    let requests = (refusals.count > 0).then(|| words::count(refusals.count.into(), "request"))?;
     let last = match (refusals.last_status, refusals.last) {
         (Some(status), Some(last)) => format!("; the last {} ago, status {status}", span(last.ago())),
         _ => String::new(),
     };
-    Some(format!("{times}, {} with Retry-After{last}", refusals.with_retry_after))
+    // A policy's sentence counts in refusals, too, and stands beside this.
+    let learned = seen.learned.as_ref().is_some_and(|learned| (1..refusals.count).contains(&learned.refusals));
+    let together = if learned { "; those refused together are one refusal to learn from" } else { "" };
+    Some(format!("{requests}, {} with Retry-After{last}{together}", refusals.with_retry_after))
 }
 
 fn waiting(members: &[String]) -> String {
@@ -181,7 +184,7 @@ a.example
   restart        after the pause one request goes first
   quota          7 of 100 left, anew in 40 s
   made slower    0.5 s → 1 s, 18 s ago: status 429, asked by two:22
-  refused        3 times, 2 with Retry-After; the last 18 s ago, status 429
+  refused        3 requests, 2 with Retry-After; the last 18 s ago, status 429
   no answer      once
   waiting        one:1, two:22";
         assert_eq!(told, wanted, "\n{told}");
@@ -211,6 +214,28 @@ a.example
         assert!(told(&known).contains(&format!("in flight: 0 of {learned} (learned)")));
         known.most_in_flight = Some(1);
         assert!(told(&known).contains(&"in flight: 0 of 1".to_owned()), "what was set is stricter");
+    }
+
+    #[test]
+    fn requests_that_were_refused_are_not_the_refusals_that_taught() {
+        let mut known = refused("a.example");
+        let policy = comity_core::policy::Policy::Adaptive(Default::default());
+        known.state.learned = policy.fresh();
+        let at = NOW.before(Duration::from_secs(18));
+        let fact = comity_core::policy::Fact {
+            started: NOW.before(Duration::from_secs(19)),
+            outcome: comity_core::policy::Outcome::Refused { advised: false },
+            latency: None,
+        };
+        known.state.learned.taught(at, &fact, &policy);
+        let told = lines(&Seen::of(&known, &clocks()), &clocks()).join("\n");
+        assert!(told.contains("one refusal, at "), "{told}");
+        assert!(
+            told.contains(
+                "3 requests, 2 with Retry-After; the last 18 s ago, status 429; those refused together are one"
+            ),
+            "{told}"
+        );
     }
 
     #[test]
