@@ -35,7 +35,7 @@ pub use page::html;
 /// Worlds beyond the 60th and runs beyond the 24th are counted but not drawn.
 pub fn svg(report: &Report) -> String {
     let planes: Vec<&World> = report.worlds.iter().filter(|world| has_plane(world)).collect();
-    let runs: Vec<(&Outcome, &HostOutcome)> = report.worlds.iter().flat_map(sampled).collect();
+    let runs = drawn(&report.worlds);
     let (planes_drawn, runs_drawn) = (&planes[..planes.len().min(MOST_PLANES)], &runs[..runs.len().min(MOST_RUNS)]);
     let left_out = planes.len() - planes_drawn.len() + runs.len() - runs_drawn.len();
     let note = match left_out {
@@ -43,6 +43,8 @@ pub fn svg(report: &Report) -> String {
         0 => None,
         more => Some(format!("{more} more are not drawn.")),
     };
+    let notes: Vec<String> = busiest(&runs).into_iter().chain(note).collect();
+    let note = (!notes.is_empty()).then(|| notes.join(" "));
     let rows = small(planes_drawn.len().div_ceil(2));
     let note_height = if note.is_some() { NOTE_HEIGHT } else { 0 };
     let height = rows * plane::HEIGHT + small(runs_drawn.len()) * timeline::HEIGHT + note_height;
@@ -72,21 +74,39 @@ pub fn plane(world: &World) -> String {
     })
 }
 
-/// One run over time; `None` where nothing was sampled. Of several hosts it is the one with the most samples.
+/// One run over time; `None` where nothing was sampled. Of several hosts it is the busiest.
 pub fn timeline(run: &Outcome) -> Option<String> {
-    let host = timeline::host(run)?;
-    let title = format!("The pace over time: {} in {}", run.policy, run.scenario);
-    Some(document(&title, (timeline::WIDTH, timeline::HEIGHT), |area| timeline::draw(area, run, host)))
+    timeline::hosts(run).first().map(|host| over_time(run, host))
+}
+
+fn over_time(run: &Outcome, host: &HostOutcome) -> String {
+    let title = format!("The pace over time: {} in {}, {}", run.policy, run.scenario, host.name);
+    document(&title, (timeline::WIDTH, timeline::HEIGHT), |area| timeline::draw(area, run, host))
 }
 
 fn has_plane(world: &World) -> bool {
     world.arms.len() > 1
 }
 
-/// Every run of a world that can be drawn over time.
-fn sampled(world: &World) -> impl Iterator<Item = (&Outcome, &HostOutcome)> {
-    let runs = world.arms.iter().flat_map(|arm| &arm.runs);
-    runs.filter_map(|run| timeline::host(run).map(|host| (run, host)))
+/// Every run that can be drawn over time, each by its busiest host; where there is but one, by all of its hosts that were
+/// sampled.
+fn drawn(worlds: &[World]) -> Vec<(&Outcome, &HostOutcome)> {
+    let runs = worlds.iter().flat_map(|world| &world.arms).flat_map(|arm| &arm.runs);
+    let runs: Vec<(&Outcome, Vec<&HostOutcome>)> =
+        runs.map(|run| (run, timeline::hosts(run))).filter(|(_, hosts)| !hosts.is_empty()).collect();
+    let each = if runs.len() == 1 { usize::MAX } else { 1 };
+    runs.into_iter().flat_map(|(run, hosts)| hosts.into_iter().take(each).map(move |host| (run, host))).collect()
+}
+
+/// That of a run's hosts some are drawn, where it is so.
+fn busiest(drawn: &[(&Outcome, &HostOutcome)]) -> Option<String> {
+    let most = drawn.iter().map(|(run, _)| run.hosts.len()).max()?;
+    let alone = drawn.iter().all(|(run, _)| std::ptr::eq(*run, drawn[0].0));
+    match drawn.len() {
+        shown if alone && shown < most => Some(format!("These are the {shown} busiest of {most} hosts.")),
+        _ if !alone && most > 1 => Some("Of several hosts the busiest is drawn.".to_owned()),
+        _ => None,
+    }
 }
 
 fn say(area: &Area<'_>, note: &str) -> Drawn {
@@ -135,6 +155,21 @@ mod tests {
         let alone = world("bucket-10", "", None, vec![sampled_run("adaptive")]);
         assert!(!svg(&Report { worlds: vec![alone] }).contains("share of requests refused"));
         assert!(svg(&Report { worlds: Vec::new() }).contains("nothing to draw"));
+    }
+
+    #[test]
+    fn of_many_hosts_the_busiest_are_drawn_and_it_is_said() {
+        let mut many = sampled_run("adaptive");
+        let host = many.hosts[0].clone();
+        many.hosts = (0..1000).map(|n| HostOutcome { name: format!("h{n}.example"), ..host.clone() }).collect();
+        many.hosts[7].minutes[0].arrived += 1;
+        many.hosts[20..].iter_mut().for_each(|host| host.samples.clear());
+        let one = svg(&Report { worlds: vec![world("w", "", None, vec![many.clone()])] });
+        assert!(one.contains("the 20 busiest of 1000 hosts") && one.contains("h19.example"), "{one:.300}");
+        let places = ["h7.example", "h0.example"].map(|name| one.find(name));
+        assert!(places[0] < places[1], "the busiest first: {places:?}");
+        let two = svg(&Report { worlds: vec![world("w", "", None, vec![many, sampled_run("aimd")])] });
+        assert!(two.contains("h7.example") && !two.contains("h0.example,") && two.contains("the busiest is drawn"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::look::escape;
-use super::{has_plane, plane, sampled, timeline};
+use super::{busiest, drawn, has_plane, over_time, plane};
 use crate::report::{Arm, OURS, Report, World};
 use crate::table::{Column, blocks, columns};
 
@@ -81,8 +81,12 @@ fn section(page: &mut String, world: &World) {
             page.push_str("</ul>\n");
         }
     }
-    for drawn in sampled(world).filter_map(|(run, _)| timeline(run)) {
-        let _ = writeln!(page, "<figure class=\"run\">{drawn}</figure>");
+    let runs = drawn(std::slice::from_ref(world));
+    for (run, host) in &runs {
+        let _ = writeln!(page, "<figure class=\"run\">{}</figure>", over_time(run, host));
+    }
+    if let Some(note) = busiest(&runs) {
+        let _ = writeln!(page, "<p>{note}</p>");
     }
     page.push_str("</section>\n");
 }
@@ -112,8 +116,8 @@ const WHAT: &str = "\
 Hosts with hidden limits, in virtual time; what is counted is what the hosts received. Made by <code>comity simulate</code>.";
 const READING: &str = "\
 <strong>from min 2</strong>, <strong>in all</strong>: served, as a share of the host’s capacity, from the second minute on \
-and over the whole run. <strong>of possible</strong>: served from the second minute on, as a share of what somebody who knew \
-all about the host would still have been served then. <strong>refused</strong>: share of requests answered with 429 or 503. <strong>queue</strong>: requests of ours that \
+and over the whole run. <strong>of possible</strong>: served from the second minute on, as a share of what the host could \
+have served then, whatever was done in the first: one measure for all policies. <strong>refused</strong>: share of requests answered with 429 or 503. <strong>queue</strong>: requests of ours that \
 waited at the host, on the mean. <strong>p95</strong>: of the time from start to first byte. <strong>fairness</strong>: the \
 least served client over the most served one. <strong>list</strong>: what was got of a list, as a share of what could \
 be had, times the least time the host’s capacity allows over the time it took. All are means over the seeds. In the pictures of runs, triangles above \

@@ -1,5 +1,7 @@
 //! One run over time: the interval and what was in flight, with refusals marked.
 
+use std::cmp::Reverse;
+
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
@@ -13,10 +15,12 @@ pub(super) const WIDTH: u32 = 1000;
 /// How high.
 pub(super) const HEIGHT: u32 = HEAD + INTERVALS + IN_FLIGHT + FOOT;
 
-/// The host that a run is drawn by: the one with the most samples, and of those the first.
-pub(super) fn host(run: &Outcome) -> Option<&HostOutcome> {
-    let sampled = run.hosts.iter().filter(|host| !host.samples.is_empty());
-    sampled.reduce(|best, host| if host.samples.len() > best.samples.len() { host } else { best })
+/// The hosts that a run can be drawn by: those that were sampled, the busiest first.
+pub(super) fn hosts(run: &Outcome) -> Vec<&HostOutcome> {
+    let arrived = |host: &HostOutcome| host.minutes.iter().map(|minute| minute.arrived).sum::<u64>();
+    let mut sampled: Vec<&HostOutcome> = run.hosts.iter().filter(|host| !host.samples.is_empty()).collect();
+    sampled.sort_by_cached_key(|host| Reverse(arrived(host)));
+    sampled
 }
 
 /// Draws one run at one host.
@@ -38,6 +42,9 @@ fn numbers(run: &Outcome, host: &HostOutcome) -> String {
     let mut words = format!("{}, seed {}: {arrived} requests, {refused} refused", host.name, run.seed);
     if let Some(ended) = run.ended {
         words.push_str(&format!(", all done after {ended:.1} s"));
+    }
+    if run.hosts.len() > 1 {
+        words.push_str(&format!("; one of {} hosts", run.hosts.len()));
     }
     if host.served_by_client.len() > 1 {
         words.push_str(&format!("; the pace of one of {} clients", host.served_by_client.len()));

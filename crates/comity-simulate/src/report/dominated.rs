@@ -23,6 +23,10 @@ pub struct Plane {
     /// Where it is itself.
     #[serde(flatten)]
     pub spot: Spot,
+    /// Those that are at least as good in both and better in one, by their names: nobody, where ours is not beaten.
+    pub better_in_both: Vec<String>,
+    /// Those that are better in one and pay for it in another: in the other of the two, or with a longer queue at the host.
+    pub better_in_one: Vec<String>,
     /// The others, in their order.
     pub rivals: Vec<Rival>,
 }
@@ -88,7 +92,13 @@ pub fn dominated(world: &World, ours: &str) -> Option<Plane> {
             spot: theirs,
         })
         .collect();
-    (!rivals.is_empty()).then(|| Plane { ours: ours.to_owned(), spot, rivals })
+    let named = |standings: &[Standing]| {
+        let so = rivals.iter().filter(|rival| standings.contains(&rival.standing));
+        so.map(|rival| rival.policy.clone()).collect()
+    };
+    let better_in_both = named(&[Standing::BetterInBoth]);
+    let better_in_one = named(&[Standing::LongerQueue, Standing::MoreCapacity, Standing::FewerRefusals]);
+    (!rivals.is_empty()).then(|| Plane { ours: ours.to_owned(), spot, better_in_both, better_in_one, rivals })
 }
 
 impl Spot {
@@ -123,12 +133,13 @@ impl Plane {
 
     /// Whether any other policy is at least as good in both, and better in one.
     pub fn is_dominated(&self) -> bool {
-        self.standing(Standing::BetterInBoth).next().is_some()
+        !self.better_in_both.is_empty()
     }
 }
 
 impl fmt::Display for Plane {
-    /// Who is better in both and who in one, a line for each that is, without a line's end after the last.
+    /// A line that says who is better in both and who in one, and then a line for each way to stand, without a line's end after
+    /// the last.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let queues = self.rivals.iter().map(|rival| rival.spot.queue).fold(self.spot.queue, f64::max) >= QUEUE_STEP;
         let words = |spot: &Spot| {
@@ -136,10 +147,9 @@ impl fmt::Display for Plane {
             let queue = if queues { format!(", queue {:.1}", spot.queue) } else { String::new() };
             format!("{capacity}, {refused} refused{queue}")
         };
-        write!(f, "{}: {}", self.ours, words(&self.spot))?;
-        if !self.is_dominated() {
-            f.write_str("; no other is as good in both and better in one")?;
-        }
+        let names = |names: &[String]| if names.is_empty() { "nobody".to_owned() } else { names.join(", ") };
+        let (both, one) = (names(&self.better_in_both), names(&self.better_in_one));
+        write!(f, "{}: {}; better in both: {both}; in one: {one}", self.ours, words(&self.spot))?;
         for (standing, what) in [
             (Standing::BetterInBoth, "as good in both and better in one"),
             (Standing::LongerQueue, "the same, with a longer queue at the host"),
@@ -216,6 +226,12 @@ mod tests {
         assert_eq!(spot(1.0, 31.0).beside(&ours), Standing::LongerQueue);
         assert_eq!(spot(1.0, 0.55).beside(&ours), Standing::BetterInBoth);
         assert_eq!(spot(0.95, 31.0).beside(&ours), Standing::Equal, "it is no better in any");
+        let mut world = beside(&[("queues", 1.0, 0)]);
+        world.arms[0].runs[0].hosts[0].minutes[0].refused = 0;
+        world.arms[1].runs[0].hosts[0].queue = 31.0;
+        let runs = world.arms.iter().flat_map(|arm| arm.runs.clone()).collect();
+        let plane = super::super::testing::world("queue", "", None, runs).plane.unwrap();
+        assert!(plane.better_in_both.is_empty() && plane.better_in_one == ["queues"], "{plane:?}");
     }
 
     #[test]
@@ -225,7 +241,7 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "adaptive: 98.0 %, 0.10 % refused; no other is as good in both and better in one",
+                "adaptive: 98.0 %, 0.10 % refused; better in both: nobody; in one: cubic, fixed",
                 "more capacity, more refused: cubic (100.0 %, 4.76 % refused)",
                 "fewer refused, less capacity: fixed (10.0 %, 0.00 % refused)",
             ]
@@ -233,7 +249,8 @@ mod tests {
         let mut long = beside(&[("oracle", 1.0, 0)]).plane.unwrap();
         let told = long.to_string();
         assert!(
-            told.contains("as good in both and better in one: oracle (100.0 %") && !told.contains("no other"),
+            told.starts_with("adaptive: 98.0 %, 0.10 % refused; better in both: oracle; in one: nobody\n")
+                && told.contains("\nas good in both and better in one: oracle (100.0 %"),
             "{told}"
         );
         long.spot.queue = 3.0;

@@ -1,5 +1,6 @@
 //! The hosts, and what they saw.
 
+use core::cmp::Reverse;
 use core::time::Duration;
 
 use comity_core::time::Instant;
@@ -18,7 +19,6 @@ pub(super) struct FarEnd {
     minute: Instant,
     minutes: usize,
     end: Instant,
-    samples: bool,
 }
 
 /// A host with its own dice, so that what one host does changes nothing at another.
@@ -28,6 +28,8 @@ struct Asked {
     rng: Pcg64Mcg,
     row: usize,
     asked: bool,
+    /// Whether its refusals are noted one by one.
+    sampled: bool,
 }
 
 /// What an outcome tells of.
@@ -45,15 +47,17 @@ impl FarEnd {
         rows: Vec<String>,
         clients: usize,
         end: Instant,
-        samples: bool,
+        sampled: &[usize],
     ) -> Self {
         let row = |name| Row {
             outcome: HostOutcome { name, served_by_client: vec![0; clients], ..HostOutcome::default() },
             ..Row::default()
         };
-        let hosts = hosts.into_iter().map(|(host, rng, row)| Asked { host, rng, row, asked: false }).collect();
+        let hosts =
+            hosts.into_iter().map(|(host, rng, row)| Asked { host, rng, row, asked: false, sampled: false }).collect();
         let mut far_end =
-            Self { hosts, rows: rows.into_iter().map(row).collect(), minute: Instant::ZERO, minutes: 0, end, samples };
+            Self { hosts, rows: rows.into_iter().map(row).collect(), minute: Instant::ZERO, minutes: 0, end };
+        far_end.sample_only(sampled);
         far_end.begin_minute(Instant::ZERO);
         far_end
     }
@@ -61,6 +65,27 @@ impl FarEnd {
     /// How many hosts there are.
     pub(super) fn len(&self) -> usize {
         self.hosts.len()
+    }
+
+    /// Refusals are noted at these hosts.
+    pub(super) fn sample_only(&mut self, hosts: &[usize]) {
+        self.hosts.iter_mut().for_each(|host| host.sampled = false);
+        for host in hosts {
+            self.hosts[*host].sampled = true;
+        }
+    }
+
+    /// The hosts that most requests came to, so many at most, in their order.
+    pub(super) fn busiest(&self, most: usize) -> Vec<usize> {
+        let arrived = |host: &usize| {
+            let minutes = &self.rows[self.hosts[*host].row].outcome.minutes;
+            minutes.iter().map(|minute| minute.arrived).sum::<u64>()
+        };
+        let mut hosts: Vec<usize> = (0..self.hosts.len()).collect();
+        hosts.sort_by_cached_key(|host| Reverse(arrived(host)));
+        hosts.truncate(most);
+        hosts.sort_unstable();
+        hosts
     }
 
     /// When the present minute ends.
@@ -79,7 +104,7 @@ impl FarEnd {
 
     /// A request arrives.
     pub(super) fn arrives(&mut self, now: Instant, host: usize, client: u32) -> Reply {
-        let Asked { host, rng, row, asked } = &mut self.hosts[host];
+        let Asked { host, rng, row, asked, sampled } = &mut self.hosts[host];
         *asked = true;
         let reply = host.arrives(now, ClientId(client), rng);
         let row = &mut self.rows[*row];
@@ -102,7 +127,7 @@ impl FarEnd {
             }
             Some(429 | 503) => {
                 this.refused += 1;
-                if self.samples {
+                if *sampled {
                     row.outcome.refusals.push(now.since(Instant::ZERO).as_secs_f64());
                 }
             }

@@ -28,7 +28,9 @@ use crate::scenario::{Scenario, ScenarioError};
 /// What a run is asked to do beside what its scenario says.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RunOptions {
-    /// Whether the first client's pace is sampled over time at every host, and refusals are noted one by one.
+    /// Whether the first client's pace is sampled over time, and refusals are noted one by one: at every host or, where there are
+    /// more than [`MOST_SAMPLED`], at the busiest of them. Who they are is known from a first run without samples, which
+    /// takes its time.
     pub samples: bool,
     /// Another length than the scenario's.
     pub time: Option<Duration>,
@@ -68,8 +70,15 @@ pub fn run(scenario: &Scenario, policy: &str, seed: u64, options: &RunOptions) -
         }
         _ => Vec::new(),
     };
-    let nth = u64::from(scenario.remembered);
-    let mut world = World::new(scenario, policy, Run { seed, nth }, options, &kept)?;
+    let this = Run { seed, nth: u64::from(scenario.remembered) };
+    let mut world = World::new(scenario, policy, this, options, &kept)?;
+    if options.samples && world.far_end.len() > MOST_SAMPLED {
+        // The same run twice: nobody knows before who will be the busiest.
+        let unsampled = RunOptions { samples: false, ..*options };
+        let mut first = World::new(scenario, policy, this, &unsampled, &kept)?;
+        first.go();
+        world.sample_only(&first.far_end.busiest(MOST_SAMPLED));
+    }
     world.go();
     Ok(world.outcome(policy, seed))
 }
@@ -95,10 +104,11 @@ struct World<'a> {
     sampling: Option<Sampling>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Sampling {
     every: Duration,
     next: Instant,
+    hosts: Vec<usize>,
 }
 
 impl<'a> World<'a> {
@@ -117,13 +127,14 @@ impl<'a> World<'a> {
         let Built { names, hosts, rows } = built;
         let lists = names.len() as u64 * u64::from(clients.count.get());
         let every = (time / SAMPLES).max(Duration::from_millis(1));
+        let sampled: Vec<usize> = if options.samples { (0..hosts.len()).collect() } else { Vec::new() };
         Ok(Self {
             scenario,
             now: Instant::ZERO,
             end,
             events: Events::default(),
             flights: Flights::default(),
-            far_end: FarEnd::new(hosts, rows, clients.count.get() as usize, end, options.samples),
+            far_end: FarEnd::new(hosts, rows, clients.count.get() as usize, end, &sampled),
             wakes: vec![Instant::ZERO; parties.len()],
             parties,
             link: Link::new(&scenario.network, run.dice(NETWORK)),
@@ -132,8 +143,16 @@ impl<'a> World<'a> {
             steps: 0,
             open: clients.urls.map(|urls| urls * lists),
             ended: None,
-            sampling: options.samples.then_some(Sampling { every, next: Instant::ZERO }),
+            sampling: options.samples.then_some(Sampling { every, next: Instant::ZERO, hosts: sampled }),
         })
+    }
+
+    /// Samples are taken at these hosts and at no others.
+    fn sample_only(&mut self, hosts: &[usize]) {
+        self.far_end.sample_only(hosts);
+        if let Some(sampling) = &mut self.sampling {
+            sampling.hosts = hosts.to_vec();
+        }
     }
 
     /// Goes on until time is up, or nothing is left to do.
@@ -179,12 +198,12 @@ impl<'a> World<'a> {
         if until >= self.far_end.next_minute() {
             self.far_end.passes(until);
         }
-        while let Some(Sampling { every, next }) = self.sampling
-            && next < until
-        {
-            self.sampling = Some(Sampling { every, next: next.after(every) });
-            for host in 0..self.far_end.len() {
-                let sample = self.parties[0].sample(next, host as u32);
+        let Some(sampling) = &mut self.sampling else { return };
+        while sampling.next < until {
+            let now = sampling.next;
+            sampling.next = now.after(sampling.every);
+            for &host in &sampling.hosts {
+                let sample = self.parties[0].sample(now, host as u32);
                 self.far_end.row(host).samples.push(sample);
             }
         }
@@ -322,5 +341,7 @@ impl<'a> World<'a> {
     }
 }
 
+/// The most hosts of a run that are sampled: as many as anybody looks at.
+pub const MOST_SAMPLED: usize = 20;
 /// Samples of a run.
 const SAMPLES: u32 = 600;

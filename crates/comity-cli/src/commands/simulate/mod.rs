@@ -64,8 +64,7 @@ impl SimulateCommand {
     fn jobs<'a>(&self, picked: &'a [(&'a Scenario, Vec<String>)]) -> Vec<Job<'a>> {
         let mut jobs = Vec::new();
         for (scenario, policies) in picked {
-            let hosts: u64 = scenario.hosts.iter().map(|host| u64::from(host.hosts.get())).sum();
-            let drawable = self.shown.draws() && scenario.report == Told::Each && hosts <= DRAWN_HOSTS;
+            let drawable = self.shown.draws() && scenario.report == Told::Each;
             for (nth, policy) in policies.iter().enumerate() {
                 let drawn = drawable && (nth == 0 || picked.len() == 1);
                 for (nth_seed, seed) in self.worlds.seeds(scenario.seeds).enumerate() {
@@ -132,8 +131,6 @@ fn speed(jobs: &[Job<'_>], ran: &[Ran]) -> String {
 
 /// Hosts of a run that the JSON tells of, so that a crawl of many can be read; the figures are those of all.
 const TOLD_HOSTS: usize = 32;
-/// A run at more hosts than this is not drawn: each of them would be sampled for one to be shown.
-const DRAWN_HOSTS: u64 = 64;
 
 #[cfg(test)]
 mod tests {
@@ -179,6 +176,18 @@ mod tests {
         let report =
             reported(&["bucket-10", "--seeds", "1", "--time", "10s", "--policy", "adaptive", "--policy", "aimd"]);
         assert!(report.worlds[0].arms.iter().all(|arm| !arm.runs[0].hosts[0].samples.is_empty()));
+    }
+
+    #[test]
+    fn a_thousand_hosts_are_drawn_by_the_busiest() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("many.toml");
+        let text = "name = 'many'\ntime = '20s'\n[[host]]\nname = 'h{}.example'\nhosts = 1000\nkind = 'bucket'\nrate = '1/s'\nburst = 5\n";
+        std::fs::write(&path, text).unwrap();
+        let report = reported(&[path.to_str().unwrap(), "--seeds", "1"]);
+        let hosts = &report.worlds[0].arms[0].runs[0].hosts;
+        assert_eq!((hosts.len(), hosts.iter().filter(|host| !host.samples.is_empty()).count()), (1000, 20));
+        assert!(svg(&report).contains("These are the 20 busiest of 1000 hosts."));
     }
 
     #[test]
