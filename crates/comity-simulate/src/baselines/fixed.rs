@@ -15,11 +15,22 @@ pub(super) struct Fixed {
     interval: Duration,
     most: u32,
     next: Instant,
+    beat: Beat,
+}
+
+/// From when an interval counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Beat {
+    /// From each start, as a loop with a sleep does.
+    Starts,
+    /// From when the start was due, as a metronome does, so that the rate is kept to the request. A start more than an interval
+    /// late counts from itself: what was not used is lost.
+    Metronome,
 }
 
 impl Fixed {
-    pub(super) fn new(interval: Duration, in_flight: u32) -> Self {
-        Self { interval, most: in_flight.max(1), next: Instant::ZERO }
+    pub(super) fn new(interval: Duration, in_flight: u32, beat: Beat) -> Self {
+        Self { interval, most: in_flight.max(1), next: Instant::ZERO, beat }
     }
 }
 
@@ -29,7 +40,9 @@ impl Baseline for Fixed {
     }
 
     fn started(&mut self, now: Instant) {
-        self.next = now.after(self.interval);
+        let on_time = self.beat == Beat::Metronome && now.since(self.next) < self.interval;
+        let due = if on_time { self.next } else { now };
+        self.next = due.after(self.interval);
     }
 
     fn answered(&mut self, _now: Instant, _answer: &Answered) {}
@@ -54,7 +67,7 @@ mod tests {
 
     #[test]
     fn starts_are_an_interval_apart_whatever_is_answered() {
-        let mut fixed = Fixed::new(Duration::from_millis(100), 2);
+        let mut fixed = Fixed::new(Duration::from_millis(100), 2, Beat::Starts);
         assert_eq!(fixed.may_start(Instant::ZERO, 0), Start::Now);
         fixed.started(Instant::ZERO);
         fixed.answered(Instant::from_millis(20), &answer(Instant::ZERO, 429, Duration::from_millis(20)));

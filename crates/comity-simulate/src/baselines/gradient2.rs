@@ -12,38 +12,28 @@
 //! It limits what is in flight, starts at no rate and tries nothing again. A drop counts as its latency and no more: so a
 //! fast 429 is the best news it can get.
 
-use core::time::Duration;
-
-use comity_core::time::Instant;
-
-use super::flights::Flights;
-use super::{Answered, Baseline, Start, gate};
+use super::Answered;
+use super::flights::Limit;
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Gradient2 {
     limit: f64,
     long: LongTerm,
-    flights: Flights,
 }
 
 impl Gradient2 {
     pub(super) fn new() -> Self {
-        Self { limit: LEAST, long: LongTerm::default(), flights: Flights::default() }
+        Self { limit: LEAST, long: LongTerm::default() }
     }
 }
 
-impl Baseline for Gradient2 {
-    fn may_start(&mut self, now: Instant, in_flight: u32) -> Start {
-        gate(now, in_flight, self.most_in_flight(), now)
+impl Limit for Gradient2 {
+    fn most(&self) -> u32 {
+        self.limit as u32
     }
 
-    fn started(&mut self, now: Instant) {
-        self.flights.started(now);
-    }
-
-    fn answered(&mut self, _now: Instant, answer: &Answered) {
-        let in_flight = self.flights.answered(answer.started);
+    fn learns(&mut self, in_flight: u32, answer: &Answered) {
         let last = answer.latency.as_secs_f64().max(1e-9);
         let long = self.long.add(last);
         if long / last > 2.0 {
@@ -55,18 +45,6 @@ impl Baseline for Gradient2 {
         let gradient = (long / last).clamp(0.5, 1.0);
         let next = self.limit * gradient + QUEUE;
         self.limit = (self.limit * (1.0 - SMOOTHING) + next * SMOOTHING).clamp(LEAST, MOST);
-    }
-
-    fn interval(&self) -> Option<Duration> {
-        None
-    }
-
-    fn most_in_flight(&self) -> u32 {
-        self.limit as u32
-    }
-
-    fn retries(&self) -> u32 {
-        0
     }
 }
 
@@ -108,19 +86,16 @@ const WINDOW: f64 = 600.0;
 
 #[cfg(test)]
 mod tests {
+    use core::time::Duration;
+
+    use comity_core::time::Instant;
+
     use super::*;
     use crate::baselines::tests::answer;
 
     /// An answer of a request that started with so many in flight.
-    fn step(gradient: &mut Gradient2, in_flight: u64, millis: u64) -> f64 {
-        gradient.flights = Flights::default();
-        for at in 1..=in_flight {
-            gradient.started(Instant::from_millis(at));
-        }
-        gradient.answered(
-            Instant::from_millis(9_000),
-            &answer(Instant::from_millis(in_flight), 200, Duration::from_millis(millis)),
-        );
+    fn step(gradient: &mut Gradient2, in_flight: u32, millis: u64) -> f64 {
+        gradient.learns(in_flight, &answer(Instant::ZERO, 200, Duration::from_millis(millis)));
         gradient.limit
     }
 
@@ -130,7 +105,7 @@ mod tests {
         // 20 × 0.8 + (20 × 1 + 4) × 0.2.
         assert!((step(&mut gradient, 20, 100) - 20.8).abs() < 1e-9);
         assert!((step(&mut gradient, 20, 100) - 21.6).abs() < 1e-9);
-        assert_eq!(gradient.most_in_flight(), 21);
+        assert_eq!(gradient.most(), 21);
     }
 
     #[test]
@@ -169,10 +144,10 @@ mod tests {
         for _ in 0..1_000 {
             step(&mut gradient, 200, 100);
         }
-        assert_eq!(gradient.most_in_flight(), 200);
+        assert_eq!(gradient.most(), 200);
         for _ in 0..200 {
             step(&mut gradient, 200, 100_000);
         }
-        assert!(gradient.most_in_flight() >= 20);
+        assert!(gradient.most() >= 20);
     }
 }

@@ -32,6 +32,9 @@ use core::time::Duration;
 
 use comity_core::time::Instant;
 
+use self::fixed::{Beat, Fixed};
+use self::flights::Limited;
+
 /// A pace for one host.
 pub trait Baseline: core::fmt::Debug + Send {
     /// Whether a request may start now, with so many in flight at this host.
@@ -165,7 +168,7 @@ pub const NAMES: [(&str, &str, &str); 14] = [
 /// The baseline of a name, or `None` where there is none.
 pub fn named(name: &str, settings: &Settings) -> Option<Box<dyn Baseline>> {
     Some(match name {
-        "fixed" => Box::new(fixed::Fixed::new(settings.interval, settings.in_flight)),
+        "fixed" => Box::new(Fixed::new(settings.interval, settings.in_flight, Beat::Starts)),
         "curl" => Box::new(curl::Curl::new(settings.interval)),
         "wget" => Box::new(wget::Wget::new()),
         "lychee" => Box::new(lychee::Lychee::new()),
@@ -176,9 +179,9 @@ pub fn named(name: &str, settings: &Settings) -> Option<Box<dyn Baseline>> {
         "nutch" => Box::new(nutch::Nutch::new()),
         "comunica" => Box::new(comunica::Comunica::new(settings.in_flight)),
         "crawlee" => Box::new(crawlee::Crawlee::new(settings.in_flight)),
-        "gradient2" => Box::new(gradient2::Gradient2::new()),
-        "vegas" => Box::new(vegas::Vegas::new(settings.seed)),
-        "told" => Box::new(told::Told::new(settings.capacity, settings.in_flight)),
+        "gradient2" => Box::new(Limited::new(gradient2::Gradient2::new())),
+        "vegas" => Box::new(Limited::new(vegas::Vegas::new(settings.seed))),
+        "told" => Box::new(told::told(settings.capacity, settings.in_flight)),
         _ => return None,
     })
 }

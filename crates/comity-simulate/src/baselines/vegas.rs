@@ -11,14 +11,11 @@
 //!
 //! It limits what is in flight, starts at no rate and tries nothing again. A refusal and no answer at all are drops.
 
-use core::time::Duration;
-
-use comity_core::time::Instant;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use super::flights::Flights;
-use super::{Answered, Baseline, Start, gate};
+use super::Answered;
+use super::flights::Limit;
 
 /// See the module.
 #[derive(Debug)]
@@ -28,7 +25,6 @@ pub(super) struct Vegas {
     no_load: Option<f64>,
     answers: f64,
     probe_after: f64,
-    flights: Flights,
     jitter: Pcg64Mcg,
 }
 
@@ -36,7 +32,7 @@ impl Vegas {
     pub(super) fn new(seed: u64) -> Self {
         let mut jitter = Pcg64Mcg::seed_from_u64(seed);
         let probe_after = PROBE * jitter.random_range(0.5..1.0);
-        Self { limit: 20.0, no_load: None, answers: 0.0, probe_after, flights: Flights::default(), jitter }
+        Self { limit: 20.0, no_load: None, answers: 0.0, probe_after, jitter }
     }
 
     fn next(&self, in_flight: u32, latency: f64, no_load: f64, dropped: bool) -> f64 {
@@ -58,17 +54,12 @@ impl Vegas {
     }
 }
 
-impl Baseline for Vegas {
-    fn may_start(&mut self, now: Instant, in_flight: u32) -> Start {
-        gate(now, in_flight, self.most_in_flight(), now)
+impl Limit for Vegas {
+    fn most(&self) -> u32 {
+        self.limit as u32
     }
 
-    fn started(&mut self, now: Instant) {
-        self.flights.started(now);
-    }
-
-    fn answered(&mut self, _now: Instant, answer: &Answered) {
-        let in_flight = self.flights.answered(answer.started);
+    fn learns(&mut self, in_flight: u32, answer: &Answered) {
         let latency = answer.latency.as_secs_f64().max(1e-9);
         self.answers += 1.0;
         if self.probe_after * self.limit <= self.answers {
@@ -85,18 +76,6 @@ impl Baseline for Vegas {
             _ => self.no_load = Some(latency),
         }
     }
-
-    fn interval(&self) -> Option<Duration> {
-        None
-    }
-
-    fn most_in_flight(&self) -> u32 {
-        self.limit as u32
-    }
-
-    fn retries(&self) -> u32 {
-        0
-    }
 }
 
 /// The decimal logarithm of a limit, cut to a whole number, of at least 1; the root of one that the table has not.
@@ -112,20 +91,18 @@ const PROBE: f64 = 30.0;
 
 #[cfg(test)]
 mod tests {
+    use core::time::Duration;
+
+    use comity_core::time::Instant;
+
     use super::*;
     use crate::baselines::tests::answer;
 
     /// Vegas at a limit, with no load at 100 ms, after an answer of a request that was one of so many in flight.
-    fn step(limit: f64, in_flight: u64, status: u16, millis: u64) -> f64 {
+    fn step(limit: f64, in_flight: u32, status: u16, millis: u64) -> f64 {
         let mut vegas = Vegas::new(1);
         (vegas.limit, vegas.no_load) = (limit, Some(0.1));
-        for at in 1..=in_flight {
-            vegas.started(Instant::from_millis(at));
-        }
-        vegas.answered(
-            Instant::from_millis(9_000),
-            &answer(Instant::from_millis(in_flight), status, Duration::from_millis(millis)),
-        );
+        vegas.learns(in_flight, &answer(Instant::ZERO, status, Duration::from_millis(millis)));
         vegas.limit
     }
 
@@ -156,8 +133,8 @@ mod tests {
         let mut answers = 0;
         vegas.no_load = Some(0.001);
         while vegas.no_load == Some(0.001) {
-            vegas.answered(Instant::ZERO, &answer(Instant::ZERO, 200, Duration::from_millis(1)));
-            vegas.answered(Instant::ZERO, &answer(Instant::ZERO, 200, Duration::from_millis(2)));
+            vegas.learns(1, &answer(Instant::ZERO, 200, Duration::from_millis(1)));
+            vegas.learns(1, &answer(Instant::ZERO, 200, Duration::from_millis(2)));
             answers += 2;
             assert!(answers <= 602, "never forgotten");
         }

@@ -7,9 +7,9 @@ use serde::Deserialize;
 use super::law::{Law, Standing, Verdict, secs};
 use super::said::{ModelError, Said, duration, sigma, within};
 use super::spread::Spread;
-use super::workers::{Workers, WorkersSettings, usual_depth, usual_sigma};
+use super::workers::{Workers, WorkersSettings, usual_sigma};
 
-/// `kind = "mix"`.
+/// What `kind = "mix"` has beside the keys of workers, which are its origin's.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MixSettings {
@@ -20,23 +20,10 @@ pub(super) struct MixSettings {
     /// How that spreads (of its logarithm).
     #[serde(default = "usual_sigma")]
     pub(super) cache_sigma: f64,
-    /// The origin's, as those of `kind = "workers"`.
-    pub(super) workers: u32,
-    pub(super) service: Said,
-    #[serde(default = "usual_sigma")]
-    pub(super) service_sigma: f64,
-    #[serde(default = "usual_depth")]
-    pub(super) depth: u32,
 }
 
 impl MixSettings {
-    pub(super) fn build(&self) -> Result<Mix, ModelError> {
-        let origin = WorkersSettings {
-            workers: self.workers,
-            service: self.service.clone(),
-            service_sigma: self.service_sigma,
-            depth: self.depth,
-        };
+    pub(super) fn build(&self, origin: &WorkersSettings) -> Result<Mix, ModelError> {
         let cache = duration(self.cache.span("cache")?);
         Ok(Mix {
             cached: within("cached", self.cached, 0.0, MOST_CACHED)?,

@@ -81,7 +81,8 @@ enum LawSettings {
     Leaky(LeakySettings),
     Cap(CapSettings),
     Workers(WorkersSettings),
-    Mix(MixSettings),
+    /// The cache, and the origin behind it.
+    Mix(MixSettings, WorkersSettings),
 }
 
 impl Model {
@@ -190,7 +191,7 @@ impl LawSettings {
                 "leaky" => keys::<LeakySettings>(),
                 "cap" => keys::<CapSettings>(),
                 "workers" => keys::<WorkersSettings>(),
-                _ => keys::<MixSettings>(),
+                _ => &[keys::<MixSettings>(), keys::<WorkersSettings>()].concat(),
             };
             all.extend(keys.iter().filter(|key| !all.contains(key)).copied().collect::<Vec<_>>());
         }
@@ -205,7 +206,11 @@ impl LawSettings {
             "leaky" => Self::Leaky(settings(table)?),
             "cap" => Self::Cap(settings(table)?),
             "workers" => Self::Workers(settings(table)?),
-            "mix" => Self::Mix(settings(table)?),
+            "mix" => {
+                let origins = keys::<WorkersSettings>();
+                let (origin, cache) = table.into_iter().partition(|(key, _)| origins.contains(&key.as_str()));
+                Self::Mix(settings(cache)?, settings(origin)?)
+            }
             _ => return Err(ModelError::value("kind", format!("{kind:?}"), KINDS)),
         })
     }
@@ -218,14 +223,14 @@ impl LawSettings {
             Self::Leaky(settings) => AnyLaw::Leaky(settings.build()?),
             Self::Cap(settings) => AnyLaw::Cap(settings.build()?),
             Self::Workers(settings) => AnyLaw::Workers(settings.build()?),
-            Self::Mix(settings) => AnyLaw::Mix(Box::new(settings.build()?)),
+            Self::Mix(cache, origin) => AnyLaw::Mix(Box::new(cache.build(origin)?)),
         })
     }
 
     /// A queue takes its service time and refuses as overloaded; other hosts take a moment and refuse as asked too often.
     fn usual(&self) -> Usual {
         match self {
-            Self::Workers(_) | Self::Mix(_) => Usual { latency: "0s", refusal: "503" },
+            Self::Workers(_) | Self::Mix(..) => Usual { latency: "0s", refusal: "503" },
             _ => Usual { latency: "50ms", refusal: "429" },
         }
     }

@@ -129,7 +129,7 @@ pub(super) fn usual_sigma() -> f64 {
 }
 
 /// What servers let wait, in the order of the usual listen backlogs.
-pub(super) fn usual_depth() -> u32 {
+fn usual_depth() -> u32 {
     200
 }
 
