@@ -20,13 +20,13 @@ pub struct Job<'a> {
 }
 
 /// All runs of some scenarios: each with each of its policies (or of `policies`, where any are named) from each seed, counted
-/// from 1, up to what it says (or to `seeds`).
+/// from 1, up to what it says for the policy (or to `seeds`).
 pub fn jobs<'a>(scenarios: &'a [Scenario], policies: &'a [String], seeds: Option<u32>) -> Vec<Job<'a>> {
     let mut jobs = Vec::new();
     for scenario in scenarios {
         let policies = if policies.is_empty() { &scenario.policies } else { policies };
-        let seeds = seeds.unwrap_or(scenario.seeds.get());
         for policy in policies {
+            let seeds = seeds.unwrap_or(scenario.seeds_of(policy).get());
             jobs.extend((1..=u64::from(seeds)).map(|seed| Job { scenario, policy, seed }));
         }
     }

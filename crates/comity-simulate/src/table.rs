@@ -1,5 +1,6 @@
 //! A report as people read it: a row for each policy in each world, and under it what else there is to say.
 
+use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 
 use crate::report::{Arm, Figure, Report, Spread, World};
@@ -22,7 +23,7 @@ impl fmt::Display for Table<'_> {
             }
             write(f, &rows(block, self.spread))?;
         }
-        let notes: Vec<String> = worlds.iter().flat_map(notes).collect();
+        let notes: Vec<String> = worlds.iter().flat_map(notes).chain(fewer_seeds(worlds)).collect();
         if !notes.is_empty() {
             writeln!(f)?;
         }
@@ -172,6 +173,18 @@ fn notes(world: &World) -> Vec<String> {
         }
     }
     notes
+}
+
+/// Policies that were run from fewer seeds than the others of their world, each once.
+fn fewer_seeds(worlds: &[World]) -> BTreeSet<String> {
+    let of_world = |world: &World| {
+        let most = world.arms.iter().map(|arm| arm.runs.len()).max().unwrap_or(0);
+        let fewer = world.arms.iter().filter(|arm| arm.runs.len() < most);
+        let note =
+            |arm: &Arm| format!("{} was run from {} of {most} seeds (--seeds for more)", arm.policy, arm.runs.len());
+        fewer.map(note).collect::<Vec<_>>()
+    };
+    worlds.iter().flat_map(of_world).collect()
 }
 
 fn planes(f: &mut fmt::Formatter<'_>, worlds: &[World]) -> fmt::Result {

@@ -25,6 +25,9 @@ pub(crate) struct WorldFlags {
     pub(crate) policies: Vec<String>,
 
     /// How many seeds each policy is run from; figures are means over them [default: what the scenario says, mostly 10]
+    ///
+    /// gradient2 is run from one seed where this is left out: it never waits, a run of it sends up to tens of millions of
+    /// requests, and each of them is simulated (some seconds a run).
     #[arg(long, value_name = "N", value_parser = seeds, allow_hyphen_values = true)]
     pub(crate) seeds: Option<NonZeroU32>,
 

@@ -67,6 +67,12 @@ pub fn is_known(name: &str) -> bool {
     NAMES.iter().any(|(known, ..)| *known == name)
 }
 
+/// Whether one of its runs costs as much as hundreds of others: `gradient2` never waits, so that a host that refuses at once
+/// is asked tens of thousands of times a second, and each of these requests is simulated.
+pub fn is_costly(name: &str) -> bool {
+    name == "gradient2"
+}
+
 /// Whether a request may start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {

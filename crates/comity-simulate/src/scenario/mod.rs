@@ -226,6 +226,12 @@ impl Scenario {
         self.clients.limits(policy).is_some() || baselines::is_known(self.clients.baseline(policy).0)
     }
 
+    /// How many seeds a policy is run from where nobody says: [`Scenario::seeds`], and one where a run
+    /// [costs](baselines::is_costly) as much as hundreds of others.
+    pub fn seeds_of(&self, policy: &str) -> NonZeroU32 {
+        if baselines::is_costly(policy) { NonZeroU32::MIN } else { self.seeds }
+    }
+
     /// Every host has a name that one can have, and no two have the same.
     fn check_names(&self) -> Result<(), ScenarioError> {
         let no = |value: &str, allowed: &str| {

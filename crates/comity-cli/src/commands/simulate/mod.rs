@@ -67,7 +67,7 @@ impl SimulateCommand {
             let drawable = self.shown.draws() && scenario.report == Told::Each;
             for (nth, policy) in policies.iter().enumerate() {
                 let drawn = drawable && (nth == 0 || picked.len() == 1);
-                for (nth_seed, seed) in self.worlds.seeds(scenario.seeds).enumerate() {
+                for (nth_seed, seed) in self.worlds.seeds(scenario.seeds_of(policy)).enumerate() {
                     let options = RunOptions { samples: drawn && nth_seed == 0, time: self.worlds.time };
                     jobs.push(Job { scenario, policy, seed, options });
                 }
@@ -169,6 +169,18 @@ mod tests {
         };
         assert!(sampled(0, 0) > 100, "the first seed of the first policy is drawn");
         assert_eq!((sampled(0, 1), sampled(1, 0)), (0, 0), "and nothing else");
+    }
+
+    #[test]
+    fn what_costs_as_much_as_hundreds_of_runs_is_run_once_and_it_is_said() {
+        let words = ["bucket-1", "--time", "1s", "--policy", "fixed", "--policy", "gradient2"];
+        let runs = |words: &[&str]| -> Vec<usize> {
+            reported(words).worlds[0].arms.iter().map(|arm| arm.runs.len()).collect()
+        };
+        assert_eq!(runs(&words), [10, 1]);
+        assert_eq!(runs(&[&words[..], &["--seeds", "2"]].concat()), [2, 2]);
+        let table = Table { report: &reported(&words), spread: false }.to_string();
+        assert!(table.contains("\ngradient2 was run from 1 of 10 seeds"), "{table}");
     }
 
     #[test]
