@@ -361,7 +361,7 @@ mod tests {
         let settings = AimdSettings::default().bounded_by(Duration::ZERO);
         let mut aimd = Aimd::new(&settings);
         let now = Instant::from_millis(1000);
-        let refused = Fact { started: now, outcome: Outcome::Refused { advised: false }, latency: None };
+        let refused = Fact { started: now, outcome: Outcome::Refused { advice: None }, latency: None };
         assert_eq!(aimd.taught(now, &refused, &settings), Change::Slower);
         assert_eq!(aimd.interval(), 250 * MS);
     }

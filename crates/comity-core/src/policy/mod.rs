@@ -81,10 +81,10 @@ pub enum Outcome {
     Served,
     /// A client error, or our own uplink's: says nothing about load (A10, A11).
     Neutral,
-    /// Refused; `advised` where the server said for how long.
+    /// Refused.
     Refused {
-        /// The server said for how long.
-        advised: bool,
+        /// For how long the server wants to be left alone, where it said so.
+        advice: Option<Duration>,
     },
     /// A server error that is no refusal.
     ServerError,
@@ -96,7 +96,7 @@ impl Outcome {
     /// As an answer, or that none came, tells it.
     pub fn of(signal: &Signal) -> Self {
         if let Some(refusal) = &signal.authoritative.refusal {
-            return Self::Refused { advised: refusal.wait.is_some() };
+            return Self::Refused { advice: refusal.wait };
         }
         match signal.inferred {
             Inferred::Healthy => Self::Served,

@@ -48,8 +48,8 @@ impl Refused {
             return Change::None;
         }
         match fact.outcome {
-            Outcome::Refused { advised: true } | Outcome::NoAnswer => Change::None,
-            Outcome::Refused { advised: false } => {
+            Outcome::Refused { advice: Some(_) } | Outcome::NoAnswer => Change::None,
+            Outcome::Refused { advice: None } => {
                 self.changed = self.changed.max(now);
                 let doubled = self.interval.max(nanos(floor)).saturating_mul(2);
                 self.interval = doubled.max(nanos(FIRST_INTERVAL)).min(nanos(CEILING)).max(nanos(floor));

@@ -35,6 +35,8 @@ pub enum Why {
     Learned,
     /// A little more than the known rate is tried.
     Probing,
+    /// Others seem to use the same limit: the pace gives way to them, and takes what they leave.
+    Sharing,
     /// Errors, answers that did not come, or that came far later than usual.
     Strained,
     /// A floor or ceiling that a person, a preset or the profile set.
@@ -93,6 +95,8 @@ impl Said {
             (Why::Learned, Some(rate)) => format!("learned {rate}"),
             (Why::Probing, None) => "trying a little more".to_owned(),
             (Why::Probing, Some(rate)) => format!("trying a little more than {rate}"),
+            (Why::Sharing, None) => "sharing the host's limit with others".to_owned(),
+            (Why::Sharing, Some(rate)) => format!("sharing the host's limit with others, at about {rate}"),
             (Why::Strained, None) => "slowed by errors and late or missing answers".to_owned(),
             (Why::Strained, Some(rate)) => format!("slowed by errors and late or missing answers, under {rate}"),
             (Why::Bounded, None) => "at the bound that was set".to_owned(),

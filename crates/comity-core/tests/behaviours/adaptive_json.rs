@@ -69,11 +69,11 @@ fn stories() -> Vec<Story> {
             .answers(20),
         Story::new("A9: a burst that is refused together teaches once", usual, Rule::All)
             .answers(30)
-            .together(12, Outcome::Refused { advised: false })
+            .together(12, Outcome::Refused { advice: None })
             .answers(10),
         Story::new("A9: a burst that is refused with advice teaches once", usual, Rule::All)
             .answers(30)
-            .together(12, Outcome::Refused { advised: true })
+            .together(12, Outcome::Refused { advice: Some(SEC * 2) })
             .answers(10),
         Story::new("A3: errors strain it, each once, and what is served eases it", usual, Rule::All)
             .answers(20)
@@ -304,7 +304,7 @@ impl Story {
         let (outcome, ends) = if self.admits(at) {
             (Outcome::Served, self.served_at(at))
         } else {
-            (Outcome::Refused { advised: self.advice.is_some() }, at.after(MS * 5))
+            (Outcome::Refused { advice: self.advice }, at.after(MS * 5))
         };
         let latency = Some(ends.since(at)).filter(|_| self.measured);
         self.flights.insert((ends, self.started), Fact { started: at, outcome, latency });
@@ -347,7 +347,7 @@ impl Story {
             Outcome::Neutral => ("neutral", None),
             Outcome::ServerError => ("error", None),
             Outcome::NoAnswer => ("no_answer", None),
-            Outcome::Refused { advised } => ("refused", advised.then(|| self.advice.unwrap_or(SEC * 2))),
+            Outcome::Refused { advice } => ("refused", advice),
         };
         if let Some(wait) = wait {
             self.paused = self.paused.max(self.now.after(wait));

@@ -100,7 +100,7 @@ fn decision_7_turns_hold_the_crawl_delay_whatever_each_member_learned() {
     // b alone hears refusals without advice and learns 1.5 s or so.
     let fact = |started| comity_core::policy::Fact {
         started,
-        outcome: comity_core::policy::Outcome::Refused { advised: false },
+        outcome: comity_core::policy::Outcome::Refused { advice: None },
         latency: None,
     };
     let mut s = b.0[0].snapshot();

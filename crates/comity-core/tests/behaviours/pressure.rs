@@ -48,7 +48,7 @@ fn units(world: &World<Vec<comity_core::limits::Cell>>) -> u16 {
 #[test]
 fn p4_spacing_is_taken_with_the_pressure_before_the_navigation() {
     let mut pressure = Pressure::default();
-    let refusal = Fact { started: at(0), outcome: Outcome::Refused { advised: false }, latency: None };
+    let refusal = Fact { started: at(0), outcome: Outcome::Refused { advice: None }, latency: None };
     for units in 0..2000u64 {
         assert_eq!(u64::from(pressure.pressure(at(0))), units.min(590));
         let mut next = pressure;
@@ -109,7 +109,7 @@ fn p7_a_pause_beats_the_head_start_and_lasts_at_most_a_minute() {
 #[test]
 fn p8_a_unit_is_forgiven_every_100_ms_and_rounding_loses_nothing() {
     let mut touched = Pressure::default();
-    let refusal = Fact { started: at(0), outcome: Outcome::Refused { advised: false }, latency: None };
+    let refusal = Fact { started: at(0), outcome: Outcome::Refused { advice: None }, latency: None };
     touched.taught(at(1000), &refusal);
     let untouched = touched;
     for ms in (1000..5950).step_by(7) {

@@ -50,8 +50,8 @@ fn vectors_refusal() {
         let policy = Policy::refusal();
         let mut learned = policy.fresh();
         each_step(case, |at, step, expect| {
-            let advised = step.get("retry_after_ms").is_some();
-            let fact = Fact { started: instant(&step["started_ms"]), outcome: outcome(step, advised), latency: None };
+            let fact =
+                Fact { started: instant(&step["started_ms"]), outcome: outcome(step, advice(step)), latency: None };
             learned.taught(at, &fact, &policy);
             expect("interval_ms", learned.interval());
         });
@@ -85,7 +85,7 @@ fn vectors_aimd() {
             }
             let fact = Fact {
                 started: instant(&step["started_ms"]),
-                outcome: outcome(step, false),
+                outcome: outcome(step, None),
                 latency: slow.then_some(MS * 1000),
             };
             let before = learned.interval();
@@ -110,7 +110,7 @@ fn vectors_adaptive() {
         each_step(case, |at, step, expect| {
             let fact = Fact {
                 started: instant(&step["started_ms"]),
-                outcome: outcome(step, step.get("retry_after_ms").is_some()),
+                outcome: outcome(step, advice(step)),
                 latency: step.get("latency_ms").map(span),
             };
             learned.taught(at, &fact, &policy);
@@ -166,10 +166,14 @@ fn signal_of(step: &Value) -> Signal {
     }
 }
 
-fn outcome(step: &Value, advised: bool) -> Outcome {
+fn advice(step: &Value) -> Option<Duration> {
+    step.get("retry_after_ms").and_then(Value::as_u64).map(Duration::from_millis)
+}
+
+fn outcome(step: &Value, advice: Option<Duration>) -> Outcome {
     match step["outcome"].as_str() {
         Some("ok" | "slow") => Outcome::Served,
-        Some("refused") => Outcome::Refused { advised },
+        Some("refused") => Outcome::Refused { advice },
         Some("error") => Outcome::ServerError,
         Some("no_answer") => Outcome::NoAnswer,
         Some("neutral") => Outcome::Neutral,

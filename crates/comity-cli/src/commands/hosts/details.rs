@@ -224,7 +224,7 @@ a.example
         let at = NOW.before(Duration::from_secs(18));
         let fact = comity_core::policy::Fact {
             started: NOW.before(Duration::from_secs(19)),
-            outcome: comity_core::policy::Outcome::Refused { advised: false },
+            outcome: comity_core::policy::Outcome::Refused { advice: None },
             latency: None,
         };
         known.state.learned.taught(at, &fact, &policy);

@@ -286,7 +286,7 @@ two:22  3 min 20 s ago  2 s ago            0";
         let policy = comity_core::policy::Policy::Adaptive(Default::default());
         let refused = comity_core::policy::Fact {
             started: NOW.before(std::time::Duration::from_secs(9)),
-            outcome: comity_core::policy::Outcome::Refused { advised: false },
+            outcome: comity_core::policy::Outcome::Refused { advice: None },
             latency: None,
         };
         let at = NOW.before(std::time::Duration::from_secs(8));

@@ -10,9 +10,10 @@ use super::rate::{MARGIN, MINUTE, Phase, Rate, WHOLE};
 use crate::time::{Instant, nanos};
 
 impl Rate {
-    /// A request that started then was refused: the first of an episode, or a trial. `advised` where the host said for how
+    /// A request that started then was refused: the first of an episode, or a trial. `advice` where the host said for how
     /// long it wants to be left alone; that is obeyed elsewhere (A7).
-    pub(super) fn refused(&mut self, started: Instant, advised: bool, settings: &AdaptiveSettings) {
+    pub(super) fn refused(&mut self, started: Instant, advice: Option<Duration>, settings: &AdaptiveSettings) {
+        let advised = advice.is_some();
         if !self.is_refused() {
             self.episodes = self.episodes.saturating_add(1);
             self.refused = started;
@@ -30,6 +31,9 @@ impl Rate {
                 self.trial = self.next_trial(started);
             }
         }
+        if let Some(advice) = advice {
+            self.rest = nanos(advice);
+        }
         self.refused_last = started;
         let most = nanos(settings.ceiling.max(TRIAL_MOST)).max(self.interval);
         self.trial = self.trial.clamp(1, most);
@@ -37,7 +41,8 @@ impl Rate {
 
     /// Whether a rest up to then is the host's own wish, or ours to leave it alone.
     pub(super) fn is_paused(&self, started: Instant) -> bool {
-        let longest = if self.advised { ADVICE_MOST } else { Duration::from_nanos(self.trial.saturating_mul(2)) };
+        let longest = if self.advised { self.rest.min(nanos(ADVICE_MOST)) } else { self.trial };
+        let longest = Duration::from_nanos(longest.saturating_mul(2)).max(ADVICE_SLACK);
         self.is_refused() && started.since(self.refused_last) <= longest
     }
 
@@ -77,7 +82,7 @@ impl Rate {
                 return nanos(last.since(started));
             }
             let ahead = nanos(first.since(started));
-            let far = if span <= MINUTE && self.admitted >= FEW { 16 } else { 4 };
+            let far = if span <= MINUTE && self.admitted >= MORE { 16 } else { 4 };
             if ahead > scale / 2 && ahead <= scale.saturating_mul(far) {
                 return ahead;
             }
@@ -102,7 +107,8 @@ impl Rate {
         } else if cold {
             // A guess: what was admitted on the whole, but no slower than growth like that can have overshot.
             let overshot = self.interval + self.interval.saturating_mul(4 * u64::from(self.step_size)) / WHOLE;
-            self.interval = average.max(self.interval).min(overshot).max(self.bad);
+            self.interval = average.max(self.interval).min(overshot).max(self.bad / 4);
+            self.bad = self.bad.min(self.interval);
             self.phase = Phase::Search;
             self.good = 0;
         }
@@ -116,7 +122,11 @@ impl Rate {
         let refusing = nanos(self.refused_last.since(self.refused));
         let cold = self.phase == Phase::Cold;
         let tokens = TOKENS * if cold || self.good == 0 { average } else { self.good };
-        if refusing > 0 { cold || refusing > tokens } else { self.rest > tokens.max(nanos(ADVICE_GRAIN)) }
+        if refusing > 0 {
+            refusing > if cold { tokens / 2 } else { tokens }
+        } else {
+            self.rest > tokens.max(nanos(ADVICE_GRAIN))
+        }
     }
 
     /// An episode of a host with windows ended.
@@ -161,10 +171,13 @@ const LEAST_TRIAL: Duration = Duration::from_millis(100);
 /// Windows of hours are waited for in quarters of one.
 const TRIAL_MOST: Duration = Duration::from_secs(900);
 const ADVICE_MOST: Duration = Duration::from_secs(86_400);
+const ADVICE_SLACK: Duration = Duration::from_secs(10);
 /// Advice in whole seconds may be that much too long.
 const ADVICE_GRAIN: Duration = Duration::from_millis(1500);
 /// For clocks and ways that differ.
 const SLACK: Duration = Duration::from_millis(50);
+/// So many at once are a window rather than a burst.
+const MORE: u32 = 24;
 /// Fewer say nothing of a window.
 const FEW: u32 = 8;
 /// A bucket has one after one interval; twice that and twice again is no accident.

@@ -69,7 +69,10 @@ impl State {
         out.u16(rate.episodes);
         out.u16(rate.step_size);
         out.u16(rate.sure);
-        out.u8(rate.phase as u8 | u8::from(rate.advised) << 2 | u8::from(concurrency.first) << 3);
+        out.u8(rate.phase as u8
+            | u8::from(rate.advised) << 2
+            | u8::from(concurrency.first) << 3
+            | u8::from(rate.shared) << 4);
         out.u8(rate.tries);
         out.u8(*stale);
         out.u32(concurrency.base);
@@ -128,6 +131,7 @@ impl State {
             rest,
             advised,
             tries,
+            shared: flags & 16 != 0,
             sure,
             held,
             episodes,

@@ -8,6 +8,7 @@ mod episode;
 mod kept;
 mod octaves;
 mod rate;
+mod shared;
 mod strain;
 
 use core::fmt;
@@ -137,6 +138,7 @@ impl Adaptive {
         let why = match rate.phase() {
             _ if rate.is_refused() => Why::BackingOff,
             _ if state.strain.holds() => Why::Strained,
+            _ if rate.is_shared() => Why::Sharing,
             Phase::Cold | Phase::Search => Why::Searching,
             Phase::Settled => Why::Learned,
             Phase::Probe => Why::Probing,
@@ -222,12 +224,12 @@ impl State {
         self.came(fact.started);
         let counts = fact.started >= self.changed;
         match fact.outcome {
-            Outcome::Refused { advised } => {
+            Outcome::Refused { advice } => {
                 if counts {
                     if !self.rate.is_refused() && self.rate.phase() != Phase::Cold {
                         self.concurrency.refused(now);
                     }
-                    self.rate.refused(fact.started, advised, settings);
+                    self.rate.refused(fact.started, advice, settings);
                     self.changes(now);
                 }
             }

@@ -6,7 +6,8 @@
 //! that few are needed: one to find the limit, one or two to know it.
 //!
 //! Between the two bounds the pace rises, a little at a time, until they are close; then it settles just under the limit,
-//! and probes rarely, each failed probe doubling the time to the next. What happens while the host refuses, and how a
+//! and probes rarely, each failed probe doubling the time to the next. A settled pace that is refused all the same is one
+//! that others have a part in ([`super::shared`]). What happens while the host refuses, and how a
 //! window is told from a bucket, stands in [`super::episode`].
 
 use core::time::Duration;
@@ -47,13 +48,16 @@ pub(super) struct Rate {
     /// When the request started whose admission ended the last episode, or the first one; and what was admitted since.
     pub(super) cycle: Instant,
     pub(super) admitted: u32,
-    /// How long the last episode was, in which the host may have saved up for us; and whether that was its own advice.
+    /// How long the last episode was, in which the host may have saved up for us (in one that is advised: for how long the
+    /// host wants to be left alone); and whether that was its own advice.
     pub(super) rest: u64,
     pub(super) advised: bool,
     /// Requests to be admitted before the first probe: the better the limit is known, the more. Each probe that was
     /// refused doubles the hold.
     pub(super) sure: u16,
     pub(super) tries: u8,
+    /// Others seem to use the same limit; of a host with windows: it was used up before its time.
+    pub(super) shared: bool,
     /// How long the settled pace holds.
     pub(super) hold: u64,
     /// The settled pace that the last probe began from.
@@ -85,6 +89,7 @@ impl Rate {
             advised: false,
             sure: LEAST_SURE,
             tries: 0,
+            shared: false,
             hold: 0,
             held: 0,
             episodes: 0,
@@ -104,12 +109,18 @@ impl Rate {
         self.trial != 0
     }
 
+    /// Others seem to use the same limit.
+    pub(super) fn is_shared(&self) -> bool {
+        self.shared && self.span == 0
+    }
+
     /// The pace that is known to be good, as far as it is known.
     pub(super) fn known(&self) -> Option<u64> {
         match self.phase {
             Phase::Cold => None,
             Phase::Search => (self.good != 0).then_some(self.good),
             Phase::Settled => Some(self.interval),
+            Phase::Probe if self.is_shared() => Some(self.good),
             Phase::Probe => Some(self.held),
         }
     }
@@ -138,10 +149,12 @@ impl Rate {
     /// whatever it can. The pace goes on from what was good, and holds all the longer the fresher it is.
     pub(super) fn resumed(&mut self, started: Instant, days: u8) {
         match self.phase {
+            Phase::Probe if self.is_shared() => {}
             Phase::Probe => self.good = self.held - self.held / MARGIN,
             Phase::Search => self.good = self.good.max(self.interval),
             _ => {}
         }
+        self.shared = false;
         self.trial = 0;
         self.cycle = started;
         self.admitted = 0;
@@ -231,7 +244,8 @@ impl Rate {
         // What is known from few, or takes long, is not worth to be approached: a probe will tell.
         let slow = nanos(started.since(self.step_began)) > 2 * nanos(STEP_MOST);
         let close = if self.sure > LEAST_SURE && !slow { CLOSE } else { NARROW };
-        if self.width() <= close {
+        let late = self.episodes > EARLY && nanos(started.since(self.refused_last)) > 2 * nanos(STEP_MOST);
+        if self.width() <= close || late {
             self.settle(started);
         } else {
             // Once in so many answers, or in a control period (A9).
@@ -248,7 +262,7 @@ impl Rate {
         }
         // A step takes so many requests to show; where they are far apart it is larger, to show in time.
         // So it is where little is known.
-        let slow = self.interval.saturating_mul(2 * WHOLE) / nanos(STEP_MOST);
+        let slow = self.first_step();
         let unsure = u64::from(LEAST_STEP) * u64::from(MOST_SURE) / u64::from(self.sure.max(1));
         self.phase = Phase::Probe;
         self.step_size = match self.span {
@@ -261,7 +275,26 @@ impl Rate {
         self.faster(now);
     }
 
+    /// Where requests are far apart each refusal weighs more.
+    fn is_slow(&self) -> bool {
+        self.interval >= nanos(SLOW)
+    }
+
+    /// Whether one refusal more is worth to know who else is there.
+    fn is_often_enough(&self) -> bool {
+        !self.is_slow() || (self.episodes > OFTEN && self.since_empty < MANY)
+    }
+
+    /// In 1/1024: two requests more than the pace gives, in half a minute.
+    fn first_step(&self) -> u64 {
+        (self.interval.saturating_mul(2 * WHOLE) / nanos(STEP_MOST)).clamp(LEAST_STEP.into(), MOST_STEP.into())
+    }
+
     fn probe(&mut self, now: Instant) {
+        if self.shared {
+            self.regrow(now);
+            return;
+        }
         let window = (u64::from(self.span) * MILLI).min(nanos(MINUTE));
         let lasts = nanos(STEP_LEAST).max(window);
         let shows = u64::from(self.step_admitted) * u64::from(self.step_size) >= 2 * WHOLE;
@@ -269,7 +302,9 @@ impl Rate {
             return;
         }
         if self.is_used(now) {
-            self.step_size = (self.step_size + self.step_size / 4).min(MOST_STEP.max(self.step_size));
+            let often = self.interval > nanos(PERIOD) && self.span == 0 && self.episodes > OFTEN;
+            let (more, most) = if often { (self.step_size / 2, FIRST_STEP) } else { (self.step_size / 4, MOST_STEP) };
+            self.step_size = (self.step_size + more).min(most.max(self.step_size));
             self.faster(now);
         } else {
             self.begin_step(now);
@@ -282,9 +317,18 @@ impl Rate {
         let cold = self.phase == Phase::Cold;
         match self.phase {
             Phase::Cold => self.bad = last,
+            Phase::Settled if self.span > 0 && self.shared => {
+                // Twice before its time: no window of ours alone.
+                self.span = 0;
+                self.shares(started);
+            }
             // The end of the episode will tell.
-            _ if self.span > 0 => {}
+            _ if self.span > 0 => self.shared = self.phase == Phase::Settled,
+            _ if self.shared => self.gives_way(started),
             Phase::Probe => self.probe_failed(started),
+            Phase::Settled if self.since_empty >= ENOUGH && self.is_often_enough() => {
+                self.shares(started);
+            }
             _ if self.since_empty >= MANY => {
                 // A pace that held for long: somebody else came, or the limit moved.
                 self.bad = last;
@@ -294,7 +338,7 @@ impl Rate {
             }
             _ => self.bounded(started),
         }
-        if cold || self.since_empty >= ENOUGH {
+        if cold || self.shared || self.since_empty >= ENOUGH {
             self.empty = started;
             self.since_empty = 0;
         }
@@ -306,8 +350,11 @@ impl Rate {
         let (held, last) = (self.held, self.interval);
         self.bad = last;
         self.fails();
-        if last >= held / 5 * 4 {
-            self.good = held - held / MARGIN - held.saturating_sub(last) / 4;
+        // Where refusals are dear, none is risked for a little more.
+        let (near, more) =
+            if self.is_slow() { (held / 5 * 3, 0) } else { (held / 5 * 4, held.saturating_sub(last) / 4) };
+        if last >= near {
+            self.good = held - held / MARGIN - more;
             self.settle(started);
         } else {
             self.good = held;
@@ -328,7 +375,12 @@ impl Rate {
         // Perhaps it could not save up for all of the last rest: half of that is taken.
         let over = took.saturating_sub(self.rest / 2) / (count + 1);
         let sure = count >= u64::from(ENOUGH) && self.rest <= took / 16;
-        if self.good != 0 && self.good < over && !sure {
+        let contradicted = self.good != 0 && self.good < over && !sure;
+        if contradicted && self.episodes > EARLY {
+            self.shares(started);
+            return;
+        }
+        if contradicted {
             // A pace that held for a while, and an average that did not: a window, or a burst that was saved up.
             self.bad = self.good.max(last);
             self.good = average;
@@ -366,8 +418,13 @@ impl Rate {
         self.phase = Phase::Settled;
         self.interval = self.good + self.good / MARGIN;
         self.bad = self.good - self.good / 50;
-        let hold =
-            self.interval.saturating_mul(u64::from(self.sure)).max(nanos(HOLD_LEAST)).saturating_mul(1 << self.tries);
+        let hold = if self.is_slow() {
+            self.interval.saturating_mul(HOLD_REQUESTS).max(nanos(HOLD_SLOW))
+        } else {
+            // The slower, the longer, but not by as much: or who has little of a shared limit would never have more.
+            mean(self.interval, nanos(HOLD_ROOT))
+        };
+        let hold = hold.max(nanos(HOLD_LEAST)).saturating_mul(1 << self.tries);
         // A probe that fails costs a rest; a host with windows shows a change once a window.
         let dear = match self.span {
             0 if self.advised => self.rest.saturating_mul(RESTS),
@@ -393,7 +450,7 @@ impl Rate {
     }
 
     /// Whether the pace is what bound since the step began: one that is not used must not grow.
-    fn is_used(&self, now: Instant) -> bool {
+    pub(super) fn is_used(&self, now: Instant) -> bool {
         let at_most = self.interval.saturating_mul(u64::from(self.step_admitted));
         at_most >= nanos(now.since(self.step_began)) / 5 * 4
     }
@@ -454,16 +511,23 @@ const MANY: u32 = 4_000;
 /// An increase in so many answers at most, or in so long.
 const EVERY: u64 = 4;
 const PERIOD: Duration = Duration::from_millis(100);
+/// What the first few refusals say may be the burst's.
+const EARLY: u16 = 3;
+const OFTEN: u16 = 5;
+const SLOW: Duration = Duration::from_millis(500);
 /// Fewer tell next to nothing.
 const LITTLE: u64 = 2;
 /// After so many a refusal tells enough by itself; before, it is counted with those before it.
 const ENOUGH: u32 = 64;
 /// Requests of a hold, where little is known.
-const LEAST_SURE: u16 = 100;
-const MOST_SURE: u16 = 8 * LEAST_SURE;
+pub(super) const LEAST_SURE: u16 = 100;
+pub(super) const MOST_SURE: u16 = 8 * LEAST_SURE;
 /// For each that was admitted between the two refusals that bound it.
-const SURE_EACH: u64 = 16;
-const HOLD_LEAST: Duration = Duration::from_secs(2);
+pub(super) const SURE_EACH: u64 = 16;
+const HOLD_LEAST: Duration = Duration::from_secs(10);
+const HOLD_SLOW: Duration = Duration::from_secs(80);
+const HOLD_REQUESTS: u64 = 40;
+const HOLD_ROOT: Duration = Duration::from_secs(12_000);
 /// A limit that was raised is to be found within some five minutes.
 const HOLD_MOST: Duration = Duration::from_secs(240);
 const RESTS: u64 = 60;

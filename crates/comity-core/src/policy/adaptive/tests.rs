@@ -22,9 +22,9 @@ fn absurd(dice: &mut Dice) -> (Instant, Fact) {
 }
 
 fn outcome(dice: &mut Dice) -> Outcome {
-    let advised = dice.once_in(2);
+    let advice = dice.once_in(2).then(|| Duration::from_nanos(dice.below(0) >> dice.below(64)));
     match dice.below(16) {
-        0 | 1 => Outcome::Refused { advised },
+        0 | 1 => Outcome::Refused { advice },
         2 => Outcome::ServerError,
         3 => Outcome::NoAnswer,
         4 => Outcome::Neutral,
@@ -115,7 +115,7 @@ proptest! {
 
     #[test]
     fn a9_what_was_refused_or_failed_together_teaches_once(seed in any::<u64>(), together in 2..40u64) {
-        for outcome in [Outcome::Refused { advised: false }, Outcome::ServerError, Outcome::NoAnswer] {
+        for outcome in [Outcome::Refused { advice: None }, Outcome::ServerError, Outcome::NoAnswer] {
             let mut life = lived(seed);
             let (settings, started) = (life.settings, life.now.after(MS));
             let mut once = None;

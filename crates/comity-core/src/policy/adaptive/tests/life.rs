@@ -200,10 +200,11 @@ impl Life {
 
     fn refusal(&mut self) -> Outcome {
         self.refused += 1;
-        if self.manner.advises {
-            self.paused = self.now.after(Duration::from_secs(1 + self.dice.below(20)));
+        let advice = self.manner.advises.then(|| Duration::from_secs(1 + self.dice.below(20)));
+        if let Some(advice) = advice {
+            self.paused = self.now.after(advice);
         }
-        Outcome::Refused { advised: self.manner.advises }
+        Outcome::Refused { advice }
     }
 
     fn answer(&mut self) -> (Outcome, Duration) {

@@ -117,7 +117,7 @@ fn a_rest_longer_than_the_hosts_window_is_survived() {
     let learned = until(Rule::Window { span: SEC * 60, most: 60 }, is(Why::Learned));
     let (mut adaptive, pace) = (learned.adaptive, learned.adaptive.interval());
     let served = (1..66).map(|n| (SEC * n, Outcome::Served));
-    let refused = (SEC * 67, Outcome::Refused { advised: false });
+    let refused = (SEC * 67, Outcome::Refused { advice: None });
     for (after, outcome) in served.chain([refused, (SEC * 128, Outcome::Served)]) {
         let started = learned.now.after(after);
         adaptive.taught(started.after(MS * 5), &Fact { started, outcome, latency: None }, &api());
@@ -134,7 +134,7 @@ fn a_window_used_up_early_makes_it_as_much_slower() {
     let learned = until(Rule::Window { span: SEC * 60, most: 60 }, is(Why::Learned));
     let (mut adaptive, pace) = (learned.adaptive, learned.adaptive.interval());
     let served = (1..94).map(|n| (SEC * n, Outcome::Served));
-    let refused = (SEC * 95, Outcome::Refused { advised: false });
+    let refused = (SEC * 95, Outcome::Refused { advice: None });
     for (after, outcome) in served.chain([refused, (SEC * 125, Outcome::Served)]) {
         let started = learned.now.after(after);
         adaptive.taught(started.after(MS * 5), &Fact { started, outcome, latency: None }, &api());
