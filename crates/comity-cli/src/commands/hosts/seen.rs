@@ -273,6 +273,7 @@ impl Learned {
                 Why::BackingOff => "backing_off",
                 Why::Learned => "learned",
                 Why::Probing => "probing",
+                Why::Sharing => "sharing",
                 Why::Strained => "strained",
                 Why::Bounded => "bounded",
             },

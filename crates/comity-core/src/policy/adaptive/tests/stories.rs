@@ -88,6 +88,75 @@ fn a_buckets_rate_is_found_and_hardly_ever_passed() {
     }
 }
 
+/// Four clients that know nothing of each other at one bucket: none starves, whoever came first.
+#[test]
+fn strangers_share_a_limit() {
+    for seed in 1..=4 {
+        let shares = strangers(4, seed, Duration::from_secs(1200), &mut Bucket::new(20, 20));
+        let (least, most) = (shares.iter().min().copied(), shares.iter().max().copied());
+        assert!(least.zip(most).is_some_and(|(least, most)| most < 5 * least), "{shares:?}");
+        assert!(shares.iter().sum::<u32>() > 20 * 1100, "{shares:?}");
+    }
+}
+
+/// What each of them was served.
+fn strangers(count: usize, seed: u64, time: Duration, bucket: &mut Bucket) -> Vec<u32> {
+    let mut dice = Dice::new(seed);
+    let mut each: Vec<_> = (0..count)
+        .map(|_| (Adaptive::new(&api()), Instant::ZERO.after(SEC).after(MS * dice.below(100) as u32), 0))
+        .collect();
+    loop {
+        let (client, at, served) = each.iter_mut().min_by_key(|(_, next, _)| *next).expect("there is one");
+        let started = *at;
+        if started.since(Instant::ZERO) > time {
+            return each.iter().map(|(.., served)| *served).collect();
+        }
+        let admitted = bucket.admits(started);
+        *served += u32::from(admitted);
+        let outcome = if admitted { Outcome::Served } else { Outcome::Refused { advice: None } };
+        let takes = MS * 50 + MS * dice.below(20) as u32;
+        client.taught(started.after(takes), &Fact { started, outcome, latency: admitted.then_some(takes) }, &api());
+        *at = started.after(client.interval().max(takes));
+    }
+}
+
+struct Bucket {
+    every: Duration,
+    burst: Duration,
+    empty: Instant,
+}
+
+impl Bucket {
+    fn new(a_second: u32, burst: u32) -> Self {
+        Self { every: SEC / a_second, burst: SEC / a_second * burst, empty: Instant::ZERO }
+    }
+
+    fn admits(&mut self, now: Instant) -> bool {
+        let next = self.empty.max(now).after(self.every);
+        let admits = next.since(now) <= self.burst;
+        if admits {
+            self.empty = next;
+        }
+        admits
+    }
+}
+
+/// A run that ended while the host had asked to be left alone for a second, and one that began an hour later: the hour says
+/// nothing of the host's limit.
+#[test]
+fn a_rest_after_advice_is_no_window() {
+    let mut life = Life::new(1, api(), bucket(), Manner { advises: true, ..Manner::steady() });
+    go_on(&mut life, is(Why::Learned));
+    let learned = life.adaptive.said(life.now).rate.expect("a rate").interval();
+    let refused = Fact { started: life.now.after(MS), outcome: Outcome::Refused { advice: Some(SEC) }, latency: None };
+    life.adaptive.taught(life.now.after(MS * 2), &refused, &api());
+    let started = life.now.after(SEC * 3600);
+    let served = Fact { started, outcome: Outcome::Served, latency: Some(MS * 20) };
+    life.adaptive.taught(started.after(MS * 20), &served, &api());
+    let interval = life.adaptive.interval();
+    assert!(interval < learned * 3 / 2, "{interval:?} after {learned:?}");
+}
+
 #[test]
 fn what_was_learned_is_not_lost_to_one_refusal() {
     for every in [1000, 1500, 2000, 3000] {
