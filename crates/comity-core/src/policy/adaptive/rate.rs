@@ -282,7 +282,12 @@ impl Rate {
 
     /// Whether one refusal more is worth to know who else is there.
     fn is_often_enough(&self) -> bool {
-        !self.is_slow() || (self.episodes > OFTEN && self.since_empty < MANY)
+        !self.is_dear() && (!self.is_slow() || (self.episodes > OFTEN && self.since_empty < MANY))
+    }
+
+    /// Advice is in whole seconds: many requests' worth is lost with each refusal.
+    fn is_dear(&self) -> bool {
+        self.advised && self.rest > self.interval.saturating_mul(DEAR)
     }
 
     /// In 1/1024: two requests more than the pace gives, in half a minute.
@@ -376,7 +381,7 @@ impl Rate {
         let over = took.saturating_sub(self.rest / 2) / (count + 1);
         let sure = count >= u64::from(ENOUGH) && self.rest <= took / 16;
         let contradicted = self.good != 0 && self.good < over && !sure;
-        if contradicted && self.episodes > EARLY {
+        if contradicted && self.episodes > EARLY && !self.is_dear() {
             self.shares(started);
             return;
         }
@@ -515,6 +520,7 @@ const PERIOD: Duration = Duration::from_millis(100);
 const EARLY: u16 = 3;
 const OFTEN: u16 = 5;
 const SLOW: Duration = Duration::from_millis(500);
+const DEAR: u64 = 16;
 /// Fewer tell next to nothing.
 const LITTLE: u64 = 2;
 /// After so many a refusal tells enough by itself; before, it is counted with those before it.
