@@ -1,0 +1,68 @@
+//! `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers-12): what a limit is, and what is left of it.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use comity_core::guard::{Left, NamedLimit, retry_after};
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+/// A limit's item of `RateLimit-Policy`, made once: `"each";q=20;w=2`.
+#[derive(Clone, Debug)]
+pub(crate) struct PolicyField {
+    name: String,
+    value: HeaderValue,
+}
+
+impl PolicyField {
+    /// The window is the time in which all that comes at once comes back, in whole seconds; the quota is what comes in such
+    /// a window in the long run.
+    pub(crate) fn of(named: &NamedLimit) -> Self {
+        let (name, (quota, window)) = (named.name(), quota(named));
+        // A name has neither quotes nor anything else a header could not hold.
+        let value = HeaderValue::try_from(format!("\"{name}\";q={quota};w={window}"));
+        Self { name: name.to_owned(), value: value.unwrap_or_else(|_| HeaderValue::from_static("")) }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// Adds both fields for these limits: the policies, each a line of its own, and what is left of them.
+///
+/// `r` is what is let in at once; `t` is how long until more comes, in whole seconds, rounded up as Retry-After is: so a
+/// client that keeps to `r` within `t` is never refused, and Retry-After never ends before `t`.
+pub(crate) fn add_fields<'a>(headers: &mut HeaderMap, limits: impl Iterator<Item = (&'a PolicyField, &'a Left)>) {
+    let mut field = String::with_capacity(64);
+    for (policy, left) in limits {
+        headers.append(RATELIMIT_POLICY, policy.value.clone());
+        let comma = if field.is_empty() { "" } else { ", " };
+        let wait = left.retry.unwrap_or(left.next);
+        // Writing to a String does not fail.
+        let _ = write!(field, "{comma}\"{}\";r={}", policy.name, left.remaining);
+        if wait > Duration::ZERO {
+            let _ = write!(field, ";t={}", retry_after(wait));
+        }
+    }
+    if !field.is_empty()
+        && let Ok(value) = HeaderValue::try_from(field)
+    {
+        headers.append(RATELIMIT, value);
+    }
+}
+
+/// How many requests in how many whole seconds.
+fn quota(named: &NamedLimit) -> (u128, u128) {
+    let (count, per) = named.limit().rate();
+    let (count, per) = (u128::from(count), per.as_micros().max(1));
+    let all_back = (u128::from(named.limit().capacity()) * per).div_ceil(count.max(1));
+    let window = all_back.div_ceil(SECOND).max(1);
+    ((count * window * SECOND / per).min(LARGEST), window.min(LARGEST))
+}
+
+const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+/// In microseconds.
+const SECOND: u128 = 1_000_000;
+/// An Integer of structured fields has fifteen digits (RFC 9651 section 3.3.1).
+const LARGEST: u128 = 999_999_999_999_999;

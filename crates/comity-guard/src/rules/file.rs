@@ -1,0 +1,475 @@
+//! `guard.toml`.
+
+use std::fmt::Display;
+use std::num::NonZeroU8;
+use std::time::Duration;
+
+use comity_core::guard::{CostError, FixedWindow, LeakyBucket, Limit, ParameterError, TokenBucket};
+use comity_core::limits::{read_rate, read_span};
+use http::{HeaderName, StatusCode};
+use serde::Deserialize;
+
+use super::{InFlight, OnStoreFailure, Queue, Route, RouteError, Rule, Settings};
+use crate::answer::Answers;
+use crate::key::{By, ForwardedField, Ipv6Prefix, KeyBy, Trust};
+
+/// What is wrong with `guard.toml`: the key, its value, and what is allowed.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// The text is no TOML, or has keys or types that are not known. The message has the line.
+    #[error("{0}")]
+    Syntax(#[from] toml::de::Error),
+    /// A value that means nothing.
+    #[error("`{key} = {value}`{place}: allowed is {allowed}")]
+    Value {
+        /// The key.
+        key: String,
+        /// Its value.
+        value: String,
+        /// In which table.
+        place: String,
+        /// What is allowed.
+        allowed: String,
+    },
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    max_in_flight: Option<Text>,
+    queue: Option<i64>,
+    queue_time: Option<Text>,
+    #[serde(default)]
+    exempt: Vec<String>,
+    status: Option<i64>,
+    refused_status: Option<i64>,
+    shed_status: Option<i64>,
+    ratelimit_fields: Option<bool>,
+    dry_run: Option<bool>,
+    on_store_failure: Option<String>,
+    #[serde(default)]
+    key: Key,
+    #[serde(default)]
+    limit: Vec<Entry>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Key {
+    by: Option<String>,
+    ipv6_prefix: Option<i64>,
+    trusted_proxies: Option<Vec<String>>,
+    trusted_hops: Option<i64>,
+    forwarded: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    name: Option<String>,
+    path: Option<String>,
+    #[serde(default)]
+    methods: Vec<String>,
+    host: Option<String>,
+    rate: Text,
+    burst: Option<i64>,
+    key: Option<String>,
+    mode: Option<String>,
+    cost: Option<i64>,
+}
+
+/// A number or a text: `10`, `0.5`, `"10/s"`.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Text {
+    Whole(i64),
+    Real(f64),
+    Words(String),
+}
+
+pub(super) fn parse(text: &str) -> Result<Settings, SettingsError> {
+    let file: File = toml::from_str(text)?;
+    let top = Place(String::new());
+    let mut rules: Vec<Rule> = Vec::new();
+    for (nth, entry) in file.limit.iter().enumerate() {
+        let rule = entry.rule(nth + 1)?;
+        if rules.iter().any(|other| other.name() == rule.name()) {
+            return Err(Place::of_limit(nth + 1).wrong("name", quoted(rule.name()), "a name that no other limit has"));
+        }
+        rules.push(rule);
+    }
+    let settings = Settings {
+        exempt: file.exempt.iter().map(|text| exempt(text, &top)).collect::<Result<_, _>>()?,
+        in_flight: file.in_flight(&top)?,
+        queue: file.waiting(&top)?,
+        key: file.key.key_by()?,
+        answers: file.answers(&top)?,
+        dry_run: file.dry_run.unwrap_or_default(),
+        on_store_failure: match file.on_store_failure.as_deref() {
+            None | Some("local") => OnStoreFailure::Local,
+            Some("admit") => OnStoreFailure::Admit,
+            Some(other) => return Err(top.wrong("on_store_failure", quoted(other), "\"local\" or \"admit\"")),
+        },
+        rules,
+    };
+    settings.check_overlap().map_err(|name| {
+        Place(format!(" in [[limit]] `{name}`")).wrong("path", quoted(&name), "at most 8 limits on one request")
+    })?;
+    Ok(settings)
+}
+
+impl File {
+    fn in_flight(&self, top: &Place) -> Result<InFlight, SettingsError> {
+        match &self.max_in_flight {
+            None => Ok(InFlight::Unbounded),
+            Some(Text::Words(word)) if word == "auto" => Ok(InFlight::Auto),
+            Some(Text::Whole(most)) => InFlight::at_most(*most).map_err(|error| top.parameter("max_in_flight", &error)),
+            Some(other) => Err(top.wrong("max_in_flight", other.shown(), "a whole number from 1, or \"auto\"")),
+        }
+    }
+
+    fn waiting(&self, top: &Place) -> Result<Queue, SettingsError> {
+        let mut queue = Queue::default();
+        if let Some(most) = self.queue {
+            queue.most = u32::try_from(most)
+                .ok()
+                .filter(|most| *most <= MOST_WAITING)
+                .ok_or_else(|| top.wrong("queue", most, format!("a whole number from 0 to {MOST_WAITING}")))?;
+        }
+        if let Some(longest) = &self.queue_time {
+            let allowed = "a time above zero, up to a minute: \"500ms\"";
+            queue.longest = read_span(&longest.written())
+                .filter(|span| !span.is_zero() && *span <= Duration::from_secs(60))
+                .ok_or_else(|| top.wrong("queue_time", longest.shown(), allowed))?;
+        }
+        Ok(queue)
+    }
+
+    fn answers(&self, top: &Place) -> Result<Answers, SettingsError> {
+        let status = |key: &str, value: Option<i64>| match value {
+            None => Ok(None),
+            Some(value) => u16::try_from(value)
+                .ok()
+                .and_then(|value| StatusCode::from_u16(value).ok())
+                .filter(|status| status.is_client_error() || status.is_server_error())
+                .map(Some)
+                .ok_or_else(|| top.wrong(key, value, "a status from 400 to 599")),
+        };
+        let mut answers = Answers { fields: self.ratelimit_fields.unwrap_or(true), ..Answers::default() };
+        let both = status("status", self.status)?;
+        let (refused, shed) = (status("refused_status", self.refused_status)?, status("shed_status", self.shed_status)?);
+        if let Some(both) = both {
+            if refused.is_some() || shed.is_some() {
+                let allowed = "either `status` or `refused_status` and `shed_status`";
+                return Err(top.wrong("status", both.as_u16(), allowed));
+            }
+            return Ok(Answers { fields: answers.fields, ..Answers::one_status(both) });
+        }
+        answers.refused = refused.unwrap_or(answers.refused);
+        answers.shed = shed.unwrap_or(answers.shed);
+        Ok(answers)
+    }
+}
+
+impl Key {
+    fn key_by(&self) -> Result<KeyBy, SettingsError> {
+        let place = Place(" in [key]".into());
+        let by = match self.by.as_deref() {
+            None | Some("address") => By::Address,
+            Some(other) => {
+                let name = other.strip_prefix("header:").and_then(|name| name.trim().parse::<HeaderName>().ok());
+                By::Header(name.ok_or_else(|| place.wrong("by", quoted(other), "\"address\" or \"header:X-Api-Key\""))?)
+            }
+        };
+        let ipv6_prefix = match self.ipv6_prefix {
+            None => Ipv6Prefix::default(),
+            Some(bits) => u8::try_from(bits)
+                .ok()
+                .and_then(|bits| Ipv6Prefix::new(bits).ok())
+                .ok_or_else(|| place.wrong("ipv6_prefix", bits, "a whole number from 1 to 128"))?,
+        };
+        let trust = match (&self.trusted_proxies, self.trusted_hops) {
+            (None, None) => Trust::Nobody,
+            (Some(networks), None) => Trust::Networks(
+                networks
+                    .iter()
+                    .map(|text| text.parse())
+                    .collect::<Result<_, _>>()
+                    .map_err(|error| place.wrong("trusted_proxies", quoted_list(networks), error))?,
+            ),
+            (None, Some(hops)) => Trust::Hops(
+                u8::try_from(hops)
+                    .ok()
+                    .and_then(NonZeroU8::new)
+                    .filter(|hops| usize::from(hops.get()) <= crate::key::MOST_ENTRIES)
+                    .ok_or_else(|| place.wrong("trusted_hops", hops, "a whole number from 1 to 32"))?,
+            ),
+            (Some(_), Some(hops)) => {
+                return Err(place.wrong("trusted_hops", hops, "either trusted_hops or trusted_proxies"));
+            }
+        };
+        let forwarded = match self.forwarded.as_deref().map(str::to_ascii_lowercase).as_deref() {
+            None | Some("x-forwarded-for") => ForwardedField::XForwardedFor,
+            Some("forwarded") => ForwardedField::Forwarded,
+            Some(other) => {
+                return Err(place.wrong("forwarded", quoted(other), "\"x-forwarded-for\" or \"forwarded\""));
+            }
+        };
+        Ok(KeyBy { by, ipv6_prefix, trust, forwarded })
+    }
+}
+
+impl Entry {
+    fn rule(&self, nth: usize) -> Result<Rule, SettingsError> {
+        let place = Place::of_limit(nth);
+        let mut route = Route::all();
+        if let Some(path) = &self.path {
+            route = route.path(path).map_err(|error| place.route(&error))?;
+        }
+        if let Some(host) = &self.host {
+            route = route.host(host).map_err(|error| place.route(&error))?;
+        }
+        let methods: Vec<_> = self.methods.iter().map(|name| Route::method_named(name)).collect::<Result<_, _>>()
+            .map_err(|error| place.route(&error))?;
+        route = route.methods(methods);
+        let limit = self.limit(&place)?;
+        let name = self.name.as_deref().or(self.path.as_deref()).unwrap_or("default");
+        let rule = Rule::new(name, limit).map_err(|error| place.parameter("name", &error))?.on(route);
+        let cost = self.cost.unwrap_or(1);
+        let most = limit.capacity();
+        let rule = u32::try_from(cost)
+            .map_err(|_| CostError { cost: 0, most })
+            .and_then(|cost| rule.cost(cost))
+            .map_err(|_| place.wrong("cost", cost, format!("a whole number from 1 to {most}, all that comes at once")))?;
+        match self.key.as_deref() {
+            None | Some("client") => Ok(rule),
+            Some("all") => Ok(rule.all_together()),
+            Some(other) => Err(place.wrong("key", quoted(other), "\"client\" or \"all\"")),
+        }
+    }
+
+    fn limit(&self, place: &Place) -> Result<Limit, SettingsError> {
+        let (count, per) = rate(&self.rate)
+            .ok_or_else(|| place.wrong("rate", self.rate.shown(), "a rate above 0: \"10/s\", \"100/min\", \"1/60s\", 0.5"))?;
+        let burst = self.burst.unwrap_or(count);
+        let wrong = |error: ParameterError| place.parameter(error.parameter, &error);
+        match self.mode.as_deref() {
+            None | Some("reject") => TokenBucket::rate(count, per, burst).map(Limit::from).map_err(wrong),
+            Some("delay") => LeakyBucket::new(count, per, burst).map(Limit::from).map_err(wrong),
+            Some("window") => match self.burst {
+                None => FixedWindow::new(count, per).map(Limit::from).map_err(wrong),
+                Some(burst) => Err(place.wrong("burst", burst, "none beside mode = \"window\": the rate's count is all there is")),
+            },
+            Some(other) => Err(place.wrong("mode", quoted(other), "\"reject\", \"delay\" or \"window\"")),
+        }
+    }
+}
+
+/// A whole count in a span of whole microseconds; a fraction of one is one in a longer span.
+fn rate(text: &Text) -> Option<(i64, Duration)> {
+    let written = text.written();
+    let (count, per) = written.split_once('/').unwrap_or((&written, "1s"));
+    if let Ok(count) = count.trim().parse::<i64>() {
+        let per = read_span(per)?;
+        return (count > 0 && !per.is_zero()).then_some((count, per));
+    }
+    let spacing = read_rate(&written)?;
+    let micros = u64::try_from(spacing.as_nanos().div_ceil(1000)).ok()?;
+    Some((1, Duration::from_micros(micros)))
+}
+
+/// `/healthz`, or `GET /ready`.
+fn exempt(text: &str, place: &Place) -> Result<Route, SettingsError> {
+    let wrong = |error: RouteError| place.wrong("exempt", quoted(text), format_args!("a path or a method and a path: {error}"));
+    match text.split_once(' ') {
+        None => Route::all().path(text).map_err(wrong),
+        Some((method, path)) => {
+            let method = Route::method_named(method).map_err(wrong)?;
+            Ok(Route::all().path(path.trim()).map_err(wrong)?.methods([method]))
+        }
+    }
+}
+
+/// The table a value stands in.
+struct Place(String);
+
+impl Place {
+    fn of_limit(nth: usize) -> Self {
+        Self(format!(" in [[limit]] {nth}"))
+    }
+
+    fn wrong(&self, key: &str, value: impl Display, allowed: impl Display) -> SettingsError {
+        SettingsError::Value {
+            key: key.to_owned(),
+            value: value.to_string(),
+            place: self.0.clone(),
+            allowed: allowed.to_string(),
+        }
+    }
+
+    fn parameter(&self, key: &str, error: &ParameterError) -> SettingsError {
+        self.wrong(key, &error.value, error.allowed)
+    }
+
+    fn route(&self, error: &RouteError) -> SettingsError {
+        self.wrong(error.part, quoted(&error.value), error.allowed)
+    }
+}
+
+impl Text {
+    fn written(&self) -> String {
+        match self {
+            Self::Whole(number) => number.to_string(),
+            Self::Real(number) => number.to_string(),
+            Self::Words(text) => text.clone(),
+        }
+    }
+
+    fn shown(&self) -> String {
+        if let Self::Words(text) = self { quoted(text) } else { self.written() }
+    }
+}
+
+fn quoted(text: &str) -> String {
+    format!("{:?}", text.chars().take(LONGEST_SHOWN).collect::<String>())
+}
+
+fn quoted_list(texts: &[String]) -> String {
+    format!("[{}]", texts.iter().take(8).map(|text| quoted(text)).collect::<Vec<_>>().join(", "))
+}
+
+/// Each holds a connection open; more than that is no queue but an outage.
+const MOST_WAITING: u32 = 1_000_000;
+const LONGEST_SHOWN: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::KEYS;
+
+    fn error(text: &str) -> String {
+        parse(text).unwrap_err().to_string()
+    }
+
+    fn words(limit: &str) -> String {
+        parse(&format!("[[limit]]\n{limit}")).unwrap().rules[0].to_string()
+    }
+
+    #[test]
+    fn g24_the_words_say_what_a_limit_does() {
+        assert_eq!(
+            words("rate = \"1/60s\"\nburst = 20"),
+            "default: any method every path: each client: 20 at once, then 1 per 60 s"
+        );
+        assert!(words("rate = \"20/min\"\nmode = \"window\"").ends_with("at most 20 in each window of 60 s, and no more before it ends"));
+        assert!(words("rate = 1\nburst = 5\nmode = \"delay\"").ends_with("1 per 1 s; 5 more at once wait for their turn, the rest is refused"));
+        assert!(words("rate = \"10/s\"\nkey = \"all\"\ncost = 2").contains("all clients together: 10 at once"));
+        assert!(words("rate = 0.5").contains("1 at once, then 1 per 2 s"));
+    }
+
+    #[test]
+    fn everything_can_be_said_in_the_file() {
+        let settings = parse(
+            r#"
+            max_in_flight = "auto"
+            queue = 100
+            queue_time = "250ms"
+            exempt = ["/healthz", "GET /ready"]
+            status = 503
+            ratelimit_fields = false
+            dry_run = true
+            on_store_failure = "admit"
+            [key]
+            by = "header:X-Api-Key"
+            ipv6_prefix = 56
+            trusted_proxies = ["10.0.0.0/8", "::1"]
+            forwarded = "forwarded"
+            [[limit]]
+            name = "login"
+            path = "/login"
+            methods = ["POST"]
+            host = "api.example.org"
+            rate = "5/min"
+            burst = 2
+            "#,
+        )
+        .unwrap();
+        assert_eq!((settings.in_flight, settings.queue.most), (InFlight::Auto, 100));
+        assert_eq!(settings.queue.longest, Duration::from_millis(250));
+        assert!(settings.dry_run && settings.on_store_failure == OnStoreFailure::Admit && !settings.answers.fields);
+        assert_eq!((settings.answers.refused.as_u16(), settings.answers.shed.as_u16()), (503, 503));
+        assert_eq!(settings.key.ipv6_prefix.bits(), 56);
+        assert!(matches!(&settings.key.trust, Trust::Networks(networks) if networks.len() == 2));
+        assert_eq!(
+            settings.describe(),
+            [
+                "login: POST /login on api.example.org: each client: 2 at once, then 1 per 12 s",
+                "exempt from all of it: any method /healthz",
+                "exempt from all of it: GET /ready",
+                "in flight: as many as answers stay quick with, 100 more wait for up to 250ms, the rest is shed at once",
+                "dry run: nothing is refused, only counted",
+            ]
+        );
+        assert!(parse("").unwrap().rules.is_empty());
+    }
+
+    #[test]
+    fn g5_nonsense_is_refused_with_key_value_and_what_is_allowed() {
+        for (text, told) in [
+            ("max_in_flight = 0", ["max_in_flight", "0", "from 1"]),
+            ("max_in_flight = \"some\"", ["max_in_flight", "some", "auto"]),
+            ("queue = -1", ["queue", "-1", "from 0"]),
+            ("queue_time = 0", ["queue_time", "0", "above zero"]),
+            ("status = 200", ["status", "200", "400 to 599"]),
+            ("status = 503\nshed_status = 503", ["status", "503", "either"]),
+            ("exempt = [\"healthz\"]", ["exempt", "healthz", "begins with `/`"]),
+            ("on_store_failure = \"panic\"", ["on_store_failure", "panic", "\"admit\""]),
+            ("[key]\nby = \"cookie\"", ["by", "cookie", "header:"]),
+            ("[key]\nipv6_prefix = 0", ["ipv6_prefix", "0", "128"]),
+            ("[key]\ntrusted_proxies = [\"10.0.0.1/8\"]", ["trusted_proxies", "10.0.0.1/8", "10.0.0.0/8"]),
+            ("[key]\ntrusted_hops = 0", ["trusted_hops", "0", "from 1"]),
+            ("[key]\ntrusted_hops = 1\ntrusted_proxies = []", ["trusted_hops", "1", "either"]),
+            ("[[limit]]\nrate = 0", ["rate", "0", "\"10/s\""]),
+            ("[[limit]]\nrate = \"ten\"", ["rate", "ten", "1/60s"]),
+            ("[[limit]]\nrate = 1\nburst = 0", ["burst", "0", "from 1"]),
+            ("[[limit]]\nrate = 1\nburst = 2\nmode = \"window\"", ["burst", "2", "window"]),
+            ("[[limit]]\nrate = 1\nmode = \"slow\"", ["mode", "slow", "delay"]),
+            ("[[limit]]\nrate = 1\nkey = \"me\"", ["key", "me", "\"all\""]),
+            ("[[limit]]\nrate = 1\ncost = 2", ["cost", "2", "1 to 1"]),
+            ("[[limit]]\nrate = 1\ncost = -1", ["cost", "-1", "from 1"]),
+            ("[[limit]]\nrate = 1\npath = \"x\"", ["path", "x", "[[limit]] 1"]),
+            ("[[limit]]\nrate = 1\nmethods = [\"get\"]", ["methods", "get", "capital"]),
+            ("[[limit]]\nrate = 1\nhost = \"a:80\"", ["host", "a:80", "without scheme and port"]),
+            ("[[limit]]\nrate = 1\nname = \"a b\"", ["name", "a b", "letters"]),
+            ("[[limit]]\nrate = 1\n[[limit]]\nrate = 2", ["name", "default", "[[limit]] 2"]),
+            ("[[limit]]\nrate = 20000\nmode = \"delay\"", ["rate", "20000", "10000"]),
+            ("burts = 1", ["burts", "line 1", "expected one of"]),
+            ("[[limit]]\nrate = 1\npth = \"/\"", ["pth", "line 3", "`path`"]),
+            ("[[limit]]\npath = \"/\"", ["rate", "missing", "line 1"]),
+        ] {
+            let error = error(text);
+            assert!(told.iter().all(|word| error.contains(word)), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn no_request_can_fall_under_more_limits_than_are_asked() {
+        let limit = |nth: usize, path: &str| format!("[[limit]]\nname = \"n{nth}\"\npath = \"{path}\"\nrate = 1\n");
+        let chain = |count: usize| -> String { (0..count).map(|nth| limit(nth, &"/a".repeat(nth + 1))).collect() };
+        assert!(parse(&chain(8)).is_ok());
+        assert!(error(&chain(9)).contains("at most 8"));
+        let beside: String = (0..20).map(|nth| limit(nth, &format!("/{nth}"))).collect();
+        assert!(parse(&beside).is_ok());
+    }
+
+    #[test]
+    fn every_key_is_documented_and_no_other() {
+        for (table, text) in [("", "nonsense = 1"), ("key", "[key]\nnonsense = 1"), ("limit", "[[limit]]\nnonsense = 1")] {
+            let error = error(text);
+            let known: Vec<&str> =
+                error.split("expected one of").nth(1).unwrap().split('`').skip(1).step_by(2).collect();
+            let (_, keys) = KEYS.iter().find(|(name, _)| *name == table).unwrap();
+            assert_eq!(known, keys.iter().map(|(key, _)| *key).collect::<Vec<_>>(), "[{table}]");
+        }
+    }
+}
