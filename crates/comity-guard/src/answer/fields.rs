@@ -26,6 +26,10 @@ impl PolicyField {
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
+
+    pub(crate) fn value(&self) -> &HeaderValue {
+        &self.value
+    }
 }
 
 /// Adds both fields for these limits: the policies, each a line of its own, and what is left of them.
@@ -35,7 +39,7 @@ impl PolicyField {
 pub(crate) fn add_fields<'a>(headers: &mut HeaderMap, limits: impl Iterator<Item = (&'a PolicyField, &'a Left)>) {
     let mut field = String::with_capacity(64);
     for (policy, left) in limits {
-        headers.append(RATELIMIT_POLICY, policy.value.clone());
+        headers.append(RATELIMIT_POLICY, policy.value().clone());
         let comma = if field.is_empty() { "" } else { ", " };
         let wait = left.retry.unwrap_or(left.next);
         // Writing to a String does not fail.

@@ -1,7 +1,7 @@
 use comity_core::guard::all::take;
 use comity_core::guard::{FixedWindow, Limit, NamedLimit, TokenBucket, Verdict};
-use comity_core::signal::{Exchange, Reading, classify};
-use comity_core::time::Instant;
+use comity_core::signal::{self, Quota, Reading};
+use comity_core::time::{Instant, Wall};
 use http::header::{ACCEPT, CONTENT_LENGTH};
 
 use super::*;
@@ -65,7 +65,8 @@ fn g02_retry_after_and_ratelimit_agree() {
     assert_eq!(all(&refused, "retry-after"), ["60"]);
     assert_eq!(all(&refused, "ratelimit"), ["\"each\";r=0;t=60"], "of those that refused");
     assert_eq!(all(&refused, "ratelimit-policy"), ["\"each\";q=2;w=120"]);
-    let limits = [named("each", bucket(1, 60, 1)), named("hour", FixedWindow::new(1, Duration::from_secs(3600)).unwrap())];
+    let limits =
+        [named("each", bucket(1, 60, 1)), named("hour", FixedWindow::new(1, Duration::from_secs(3600)).unwrap())];
     let refused = refusal(Answers::default(), &limits, 2, None);
     assert_eq!(all(&refused, "retry-after"), ["3600"], "the longest");
     assert_eq!(all(&refused, "ratelimit"), ["\"each\";r=0;t=60, \"hour\";r=0;t=3600"]);
@@ -77,7 +78,10 @@ fn an_admitted_answer_tells_what_is_left() {
     let (verdict, fields) = asked(&limits, 1);
     let mut headers = HeaderMap::new();
     add_fields(&mut headers, fields.iter().zip(verdict.left()));
-    assert_eq!(headers.get_all("ratelimit-policy").iter().collect::<Vec<_>>(), ["\"each\";q=20;w=1200", "\"all\";q=20;w=2"]);
+    assert_eq!(
+        headers.get_all("ratelimit-policy").iter().collect::<Vec<_>>(),
+        ["\"each\";q=20;w=1200", "\"all\";q=20;w=2"]
+    );
     assert_eq!(headers.get("ratelimit").unwrap(), "\"each\";r=19;t=60, \"all\";r=19;t=1");
     assert!(headers.get("retry-after").is_none());
 }
@@ -92,7 +96,7 @@ fn the_quota_is_never_less_than_what_comes_at_once_nor_its_window_less_than_a_se
         (bucket(1_000_000, 1, 1), "\"n\";q=1000000;w=1"),
         (FixedWindow::new(100, Duration::from_secs(60)).unwrap().into(), "\"n\";q=100;w=60"),
     ] {
-        assert_eq!(PolicyField::of(&named("n", limit)).value, told);
+        assert_eq!(PolicyField::of(&named("n", limit)).value(), told);
     }
 }
 
@@ -107,22 +111,34 @@ fn g20_bodies_are_small_and_say_nothing_of_the_request() {
     let shed = Answers::default().shed(&accepting(Some("APPLICATION/JSON")));
     let body: serde_json::Value = serde_json::from_slice(shed.body()).unwrap();
     assert!(body["type"].as_str().unwrap().ends_with("#temporary-reduced-capacity"));
-    for accept in [None, Some("*/*"), Some("text/html"), Some("application/json;q=0"), Some("application/json; Q=0.00")] {
+    for accept in [None, Some("*/*"), Some("text/html"), Some("application/json;q=0"), Some("application/json; Q=0.00")]
+    {
         let refused = refusal(Answers::default(), &limits, 2, accept);
         assert_eq!(all(&refused, "content-type"), ["text/plain; charset=utf-8"], "{accept:?}");
         assert!(refused.body().len() < 100 && refused.headers().get(CONTENT_LENGTH).is_none());
     }
 }
 
-/// Our own client reads our own fields, and waits no less than it must.
+/// What our own client makes of an answer: how long it was refused for, and the most restrictive quota.
+fn read_by_client(answer: &Response<Bytes>) -> (Option<Duration>, Option<Quota>) {
+    let fields: Vec<_> = answer.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+    let signal =
+        signal::read_when(answer.status().as_u16(), fields.iter().copied(), || Wall::from_secs(1_800_000_000), &Reading::default());
+    let wait = signal.authoritative.refusal.and_then(|refusal| refusal.wait);
+    (wait, signal.authoritative.quotas.first().copied())
+}
+
 #[test]
-fn g02_our_own_client_reads_what_we_send() {
+fn g02_our_own_client_reads_what_we_send_and_waits_right() {
     let limits = [named("each", bucket(1, 60, 2)), named("all", bucket(10, 1, 20))];
-    let answer = refusal(Answers::default(), &limits, 3, None);
-    let read = read_by_client(&answer);
-    assert_eq!(read, (Some(0), Some(Duration::from_secs(60)), Some(2), Some(Duration::from_secs(120))));
+    let (wait, quota) = read_by_client(&refusal(Answers::default(), &limits, 3, None));
+    let seconds = |seconds| Some(Duration::from_secs(seconds));
+    assert_eq!(wait, seconds(60));
+    let left =
+        |remaining, resets_in| Quota { limit: Some(2), window: seconds(120), remaining: Some(remaining), resets_in };
+    assert_eq!(quota, Some(left(0, seconds(60))));
     let (verdict, fields) = asked(&limits, 1);
     let mut served = Response::new(Bytes::new());
     add_fields(served.headers_mut(), fields.iter().zip(verdict.left()));
-    assert_eq!(read_by_client(&served).0, Some(1));
+    assert_eq!(read_by_client(&served), (None, Some(left(1, seconds(60)))));
 }

@@ -157,7 +157,8 @@ impl File {
         };
         let mut answers = Answers { fields: self.ratelimit_fields.unwrap_or(true), ..Answers::default() };
         let both = status("status", self.status)?;
-        let (refused, shed) = (status("refused_status", self.refused_status)?, status("shed_status", self.shed_status)?);
+        let (refused, shed) =
+            (status("refused_status", self.refused_status)?, status("shed_status", self.shed_status)?);
         if let Some(both) = both {
             if refused.is_some() || shed.is_some() {
                 let allowed = "either `status` or `refused_status` and `shed_status`";
@@ -229,7 +230,11 @@ impl Entry {
         if let Some(host) = &self.host {
             route = route.host(host).map_err(|error| place.route(&error))?;
         }
-        let methods: Vec<_> = self.methods.iter().map(|name| Route::method_named(name)).collect::<Result<_, _>>()
+        let methods: Vec<_> = self
+            .methods
+            .iter()
+            .map(|name| Route::method_named(name))
+            .collect::<Result<_, _>>()
             .map_err(|error| place.route(&error))?;
         route = route.methods(methods);
         let limit = self.limit(&place)?;
@@ -237,10 +242,10 @@ impl Entry {
         let rule = Rule::new(name, limit).map_err(|error| place.parameter("name", &error))?.on(route);
         let cost = self.cost.unwrap_or(1);
         let most = limit.capacity();
-        let rule = u32::try_from(cost)
-            .map_err(|_| CostError { cost: 0, most })
-            .and_then(|cost| rule.cost(cost))
-            .map_err(|_| place.wrong("cost", cost, format!("a whole number from 1 to {most}, all that comes at once")))?;
+        let rule =
+            u32::try_from(cost).map_err(|_| CostError { cost: 0, most }).and_then(|cost| rule.cost(cost)).map_err(
+                |_| place.wrong("cost", cost, format!("a whole number from 1 to {most}, all that comes at once")),
+            )?;
         match self.key.as_deref() {
             None | Some("client") => Ok(rule),
             Some("all") => Ok(rule.all_together()),
@@ -249,8 +254,9 @@ impl Entry {
     }
 
     fn limit(&self, place: &Place) -> Result<Limit, SettingsError> {
-        let (count, per) = rate(&self.rate)
-            .ok_or_else(|| place.wrong("rate", self.rate.shown(), "a rate above 0: \"10/s\", \"100/min\", \"1/60s\", 0.5"))?;
+        let (count, per) = rate(&self.rate).ok_or_else(|| {
+            place.wrong("rate", self.rate.shown(), "a rate above 0: \"10/s\", \"100/min\", \"1/60s\", 0.5")
+        })?;
         let burst = self.burst.unwrap_or(count);
         let wrong = |error: ParameterError| place.parameter(error.parameter, &error);
         match self.mode.as_deref() {
@@ -258,7 +264,9 @@ impl Entry {
             Some("delay") => LeakyBucket::new(count, per, burst).map(Limit::from).map_err(wrong),
             Some("window") => match self.burst {
                 None => FixedWindow::new(count, per).map(Limit::from).map_err(wrong),
-                Some(burst) => Err(place.wrong("burst", burst, "none beside mode = \"window\": the rate's count is all there is")),
+                Some(burst) => {
+                    Err(place.wrong("burst", burst, "none beside mode = \"window\": the rate's count is all there is"))
+                }
             },
             Some(other) => Err(place.wrong("mode", quoted(other), "\"reject\", \"delay\" or \"window\"")),
         }
@@ -280,7 +288,8 @@ fn rate(text: &Text) -> Option<(i64, Duration)> {
 
 /// `/healthz`, or `GET /ready`.
 fn exempt(text: &str, place: &Place) -> Result<Route, SettingsError> {
-    let wrong = |error: RouteError| place.wrong("exempt", quoted(text), format_args!("a path or a method and a path: {error}"));
+    let wrong =
+        |error: RouteError| place.wrong("exempt", quoted(text), format_args!("a path or a method and a path: {error}"));
     match text.split_once(' ') {
         None => Route::all().path(text).map_err(wrong),
         Some((method, path)) => {
@@ -361,8 +370,14 @@ mod tests {
             words("rate = \"1/60s\"\nburst = 20"),
             "default: any method every path: each client: 20 at once, then 1 per 60 s"
         );
-        assert!(words("rate = \"20/min\"\nmode = \"window\"").ends_with("at most 20 in each window of 60 s, and no more before it ends"));
-        assert!(words("rate = 1\nburst = 5\nmode = \"delay\"").ends_with("1 per 1 s; 5 more at once wait for their turn, the rest is refused"));
+        assert!(
+            words("rate = \"20/min\"\nmode = \"window\"")
+                .ends_with("at most 20 in each window of 60 s, and no more before it ends")
+        );
+        assert!(
+            words("rate = 1\nburst = 5\nmode = \"delay\"")
+                .ends_with("1 per 1 s; 5 more at once wait for their turn, the rest is refused")
+        );
         assert!(words("rate = \"10/s\"\nkey = \"all\"\ncost = 2").contains("all clients together: 10 at once"));
         assert!(words("rate = 0.5").contains("1 at once, then 1 per 2 s"));
     }
@@ -464,7 +479,9 @@ mod tests {
 
     #[test]
     fn every_key_is_documented_and_no_other() {
-        for (table, text) in [("", "nonsense = 1"), ("key", "[key]\nnonsense = 1"), ("limit", "[[limit]]\nnonsense = 1")] {
+        for (table, text) in
+            [("", "nonsense = 1"), ("key", "[key]\nnonsense = 1"), ("limit", "[[limit]]\nnonsense = 1")]
+        {
             let error = error(text);
             let known: Vec<&str> =
                 error.split("expected one of").nth(1).unwrap().split('`').skip(1).step_by(2).collect();

@@ -5,7 +5,10 @@ pub const KEYS: &[(&str, &[(&str, &str)])] = &[
     (
         "",
         &[
-            ("max_in_flight", "requests served at once: a number, or `\"auto\"` to learn it; without it as many as come"),
+            (
+                "max_in_flight",
+                "requests served at once: a number, or `\"auto\"` to learn it; without it as many as come",
+            ),
             ("queue", "how many may wait for a place in flight; 0, the default, sheds them at once"),
             ("queue_time", "the longest one waits for a place: `\"500ms\"`"),
             ("exempt", "requests that nothing holds back: `[\"/healthz\", \"GET /ready\"]`"),

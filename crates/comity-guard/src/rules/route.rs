@@ -61,7 +61,11 @@ impl Route {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
         let name = host.bytes().all(plain) || host.starts_with('[') && host.ends_with(']');
         if host.trim_end_matches('.').is_empty() || !name {
-            return Err(RouteError { part: "host", value: shown(host), allowed: "a host name without scheme and port" });
+            return Err(RouteError {
+                part: "host",
+                value: shown(host),
+                allowed: "a host name without scheme and port",
+            });
         }
         self.host = Some(host.trim_end_matches('.').to_ascii_lowercase());
         Ok(self)
