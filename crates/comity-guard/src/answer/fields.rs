@@ -27,19 +27,31 @@ impl PolicyField {
         &self.name
     }
 
+    #[cfg(test)]
     pub(crate) fn value(&self) -> &HeaderValue {
         &self.value
     }
 }
 
-/// Adds both fields for these limits: the policies, each a line of its own, and what is left of them.
+/// Adds `RateLimit-Policy`: each limit in a line of its own.
+pub(crate) fn add_policies<'a>(headers: &mut HeaderMap, limits: impl Iterator<Item = &'a PolicyField>) {
+    for policy in limits {
+        headers.append(RATELIMIT_POLICY, policy.value.clone());
+    }
+}
+
+/// Adds `RateLimit`.
+pub(crate) fn add_left(headers: &mut HeaderMap, left: HeaderValue) {
+    headers.append(RATELIMIT, left);
+}
+
+/// The value of `RateLimit` for these limits; `None` where there are none.
 ///
 /// `r` is what is let in at once; `t` is how long until more comes, in whole seconds, rounded up as Retry-After is: so a
 /// client that keeps to `r` within `t` is never refused, and Retry-After never ends before `t`.
-pub(crate) fn add_fields<'a>(headers: &mut HeaderMap, limits: impl Iterator<Item = (&'a PolicyField, &'a Left)>) {
+pub(crate) fn left<'a>(limits: impl Iterator<Item = (&'a PolicyField, &'a Left)>) -> Option<HeaderValue> {
     let mut field = String::with_capacity(64);
     for (policy, left) in limits {
-        headers.append(RATELIMIT_POLICY, policy.value().clone());
         let comma = if field.is_empty() { "" } else { ", " };
         let wait = left.retry.unwrap_or(left.next);
         // Writing to a String does not fail.
@@ -48,11 +60,7 @@ pub(crate) fn add_fields<'a>(headers: &mut HeaderMap, limits: impl Iterator<Item
             let _ = write!(field, ";t={}", retry_after(wait));
         }
     }
-    if !field.is_empty()
-        && let Ok(value) = HeaderValue::try_from(field)
-    {
-        headers.append(RATELIMIT, value);
-    }
+    HeaderValue::try_from(field).ok().filter(|field| !field.is_empty())
 }
 
 /// How many requests in how many whole seconds.

@@ -5,14 +5,15 @@
 mod fields;
 mod problem;
 
-pub(crate) use fields::{PolicyField, add_fields};
+pub(crate) use fields::{PolicyField, add_left, add_policies, left};
+pub(crate) use problem::is_asked_for as is_problem_asked_for;
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use comity_core::guard::{Left, Shed, retry_after};
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http::{HeaderValue, Response, StatusCode};
 
 /// How refusals are answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,9 +35,11 @@ impl Answers {
     }
 
     /// The answer to a request that limits refused: Retry-After is the longest wait, which is long enough for all of them.
+    ///
+    /// `problem` is whether the client asked for problem details.
     pub(crate) fn refused<'a>(
         &self,
-        asked: &HeaderMap,
+        problem: bool,
         retry: Duration,
         limits: impl Iterator<Item = (&'a PolicyField, &'a Left)> + Clone,
     ) -> Response<Bytes> {
@@ -45,22 +48,25 @@ impl Answers {
         let names = || refused.clone().map(|(policy, _)| policy.name());
         let mut response = if self.terse {
             text(LIM_REJECTED)
-        } else if problem::is_asked_for(asked) {
+        } else if problem {
             json(problem::quota_exceeded(self.refused, names()).into())
         } else {
             text(REFUSED)
         };
         *response.status_mut() = self.refused;
         response.headers_mut().insert(RETRY_AFTER, retry_after(retry).into());
-        add_fields(response.headers_mut(), refused);
+        add_policies(response.headers_mut(), refused.clone().map(|(policy, _)| policy));
+        if let Some(left) = left(refused) {
+            add_left(response.headers_mut(), left);
+        }
         response
     }
 
     /// The answer to a request for which no place in flight was free. It costs no look at any limit.
-    pub(crate) fn shed(&self, asked: &HeaderMap) -> Response<Bytes> {
+    pub(crate) fn shed(&self, problem: bool) -> Response<Bytes> {
         let mut response = if self.terse {
             text(LIM_REJECTED)
-        } else if problem::is_asked_for(asked) {
+        } else if problem {
             json(problem::reduced_capacity(self.shed).into())
         } else {
             text(SHED)

@@ -6,7 +6,7 @@ use http::header::ACCEPT;
 use http::{HeaderMap, StatusCode};
 
 /// Whether a client asks for JSON by name. `*/*` asks for nothing.
-pub(super) fn is_asked_for(headers: &HeaderMap) -> bool {
+pub(crate) fn is_asked_for(headers: &HeaderMap) -> bool {
     headers.get_all(ACCEPT).iter().take(MOST_LINES).any(|line| {
         let line = line.as_bytes();
         line.get(..LONGEST_LINE).unwrap_or(line).split(|byte| *byte == b',').any(|range| {

@@ -4,6 +4,8 @@ use comity_core::signal::{self, Quota, Reading};
 use comity_core::time::{Instant, Wall};
 use http::header::{ACCEPT, CONTENT_LENGTH};
 
+use http::HeaderMap;
+
 use super::*;
 
 fn named(name: &str, limit: impl Into<Limit>) -> NamedLimit {
@@ -26,11 +28,17 @@ fn asked(limits: &[NamedLimit], times: usize) -> (Verdict, Vec<PolicyField>) {
 fn refusal(answers: Answers, limits: &[NamedLimit], times: usize, accept: Option<&str>) -> Response<Bytes> {
     let (verdict, fields) = asked(limits, times);
     let (_, retry) = verdict.refused().unwrap();
-    answers.refused(&accepting(accept), retry, fields.iter().zip(verdict.left()))
+    answers.refused(asks(accept), retry, fields.iter().zip(verdict.left()))
 }
 
-fn accepting(accept: Option<&str>) -> HeaderMap {
-    accept.iter().map(|accept| (ACCEPT, accept.parse().unwrap())).collect()
+fn asks(accept: Option<&str>) -> bool {
+    let headers = accept.iter().map(|accept| (ACCEPT, accept.parse().unwrap())).collect();
+    is_problem_asked_for(&headers)
+}
+
+fn add_fields<'a>(headers: &mut HeaderMap, limits: impl Iterator<Item = (&'a PolicyField, &'a Left)> + Clone) {
+    add_policies(headers, limits.clone().map(|(policy, _)| policy));
+    add_left(headers, left(limits).unwrap());
 }
 
 fn all<'a>(response: &'a Response<Bytes>, name: &str) -> Vec<&'a str> {
@@ -42,7 +50,7 @@ fn g4_every_refusal_carries_retry_after() {
     let limits = [named("each", bucket(1, 60, 20))];
     let refused = refusal(Answers::default(), &limits, 21, None);
     assert_eq!((refused.status().as_u16(), all(&refused, "retry-after")), (429, vec!["60"]));
-    let shed = Answers::default().shed(&HeaderMap::new());
+    let shed = Answers::default().shed(false);
     assert_eq!((shed.status().as_u16(), all(&shed, "retry-after")), (503, vec!["1"]));
 }
 
@@ -51,7 +59,7 @@ fn g6_one_status_answers_twelve_bytes_to_both() {
     let answers = Answers::one_status(StatusCode::SERVICE_UNAVAILABLE);
     let limits = [named("each", bucket(1, 1, 1))];
     for accept in [None, Some("application/json")] {
-        for answer in [refusal(answers, &limits, 2, accept), answers.shed(&accepting(accept))] {
+        for answer in [refusal(answers, &limits, 2, accept), answers.shed(asks(accept))] {
             assert_eq!((answer.status().as_u16(), answer.body().as_ref()), (503, &b"lim rejected"[..]));
             assert_eq!((answer.body().len(), all(&answer, "retry-after")), (12, vec!["1"]));
         }
@@ -108,7 +116,7 @@ fn g20_bodies_are_small_and_say_nothing_of_the_request() {
     assert_eq!(all(&refused, "content-type"), ["application/problem+json"]);
     let body: serde_json::Value = serde_json::from_slice(refused.body()).unwrap();
     assert_eq!((body["status"].as_u64(), body["violated-policies"][1].as_str()), (Some(429), Some("a.b")));
-    let shed = Answers::default().shed(&accepting(Some("APPLICATION/JSON")));
+    let shed = Answers::default().shed(asks(Some("APPLICATION/JSON")));
     let body: serde_json::Value = serde_json::from_slice(shed.body()).unwrap();
     assert!(body["type"].as_str().unwrap().ends_with("#temporary-reduced-capacity"));
     for accept in [None, Some("*/*"), Some("text/html"), Some("application/json;q=0"), Some("application/json; Q=0.00")]
@@ -122,8 +130,12 @@ fn g20_bodies_are_small_and_say_nothing_of_the_request() {
 /// What our own client makes of an answer: how long it was refused for, and the most restrictive quota.
 fn read_by_client(answer: &Response<Bytes>) -> (Option<Duration>, Option<Quota>) {
     let fields: Vec<_> = answer.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
-    let signal =
-        signal::read_when(answer.status().as_u16(), fields.iter().copied(), || Wall::from_secs(1_800_000_000), &Reading::default());
+    let signal = signal::read_when(
+        answer.status().as_u16(),
+        fields.iter().copied(),
+        || Wall::from_secs(1_800_000_000),
+        &Reading::default(),
+    );
     let wait = signal.authoritative.refusal.and_then(|refusal| refusal.wait);
     (wait, signal.authoritative.quotas.first().copied())
 }

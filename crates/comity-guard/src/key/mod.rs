@@ -43,8 +43,11 @@ pub enum By {
     /// address.
     Header(HeaderName),
     /// What a closure says; where it says nothing, the address.
-    Closure(Arc<dyn Fn(&Head<'_>) -> Option<ClientKey> + Send + Sync>),
+    Closure(AskForKey),
 }
+
+/// A closure that says whom a request counts as.
+pub type AskForKey = Arc<dyn Fn(&Head<'_>) -> Option<ClientKey> + Send + Sync>;
 
 /// Which proxies are believed to say whom they forward for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -4,12 +4,12 @@ use std::fmt::Display;
 use std::num::NonZeroU8;
 use std::time::Duration;
 
-use comity_core::guard::{CostError, FixedWindow, LeakyBucket, Limit, ParameterError, TokenBucket};
+use comity_core::guard::{CostError, FixedWindow, LeakyBucket, Limit, MOST_LIMITS, ParameterError, TokenBucket};
 use comity_core::limits::{read_rate, read_span};
 use http::{HeaderName, StatusCode};
 use serde::Deserialize;
 
-use super::{InFlight, OnStoreFailure, Queue, Route, RouteError, Rule, Settings};
+use super::{InFlight, LONGEST_WAIT, OnStoreFailure, Queue, Route, RouteError, Rule, Settings};
 use crate::answer::Answers;
 use crate::key::{By, ForwardedField, Ipv6Prefix, KeyBy, Trust};
 
@@ -31,6 +31,17 @@ pub enum SettingsError {
         /// What is allowed.
         allowed: String,
     },
+    /// A parameter that cannot be.
+    #[error(transparent)]
+    Parameter(#[from] ParameterError),
+    /// Two rules have one name.
+    #[error("`name = \"{0}\"` twice: allowed is a name that no other limit has")]
+    Twice(String),
+    /// More limits than are asked could hold for one request.
+    #[error(
+        "more than {MOST_LIMITS} limits could hold for a request that falls under `{0}`: allowed are {MOST_LIMITS}"
+    )]
+    TooMany(String),
 }
 
 #[derive(Deserialize)]
@@ -90,14 +101,7 @@ enum Text {
 pub(super) fn parse(text: &str) -> Result<Settings, SettingsError> {
     let file: File = toml::from_str(text)?;
     let top = Place(String::new());
-    let mut rules: Vec<Rule> = Vec::new();
-    for (nth, entry) in file.limit.iter().enumerate() {
-        let rule = entry.rule(nth + 1)?;
-        if rules.iter().any(|other| other.name() == rule.name()) {
-            return Err(Place::of_limit(nth + 1).wrong("name", quoted(rule.name()), "a name that no other limit has"));
-        }
-        rules.push(rule);
-    }
+    let rules = (1..).zip(&file.limit).map(|(nth, entry)| entry.rule(nth)).collect::<Result<_, _>>()?;
     let settings = Settings {
         exempt: file.exempt.iter().map(|text| exempt(text, &top)).collect::<Result<_, _>>()?,
         in_flight: file.in_flight(&top)?,
@@ -112,9 +116,7 @@ pub(super) fn parse(text: &str) -> Result<Settings, SettingsError> {
         },
         rules,
     };
-    settings.check_overlap().map_err(|name| {
-        Place(format!(" in [[limit]] `{name}`")).wrong("path", quoted(&name), "at most 8 limits on one request")
-    })?;
+    settings.check()?;
     Ok(settings)
 }
 
@@ -128,21 +130,22 @@ impl File {
         }
     }
 
-    fn waiting(&self, top: &Place) -> Result<Queue, SettingsError> {
-        let mut queue = Queue::default();
-        if let Some(most) = self.queue {
-            queue.most = u32::try_from(most)
-                .ok()
-                .filter(|most| *most <= MOST_WAITING)
-                .ok_or_else(|| top.wrong("queue", most, format!("a whole number from 0 to {MOST_WAITING}")))?;
+    fn waiting(&self, top: &Place) -> Result<Option<Queue>, SettingsError> {
+        let most = self.queue.map(|most| {
+            let fits = u32::try_from(most).ok().filter(|most| *most <= MOST_WAITING);
+            fits.ok_or_else(|| top.wrong("queue", most, format!("a whole number from 0 to {MOST_WAITING}")))
+        });
+        let longest = self.queue_time.as_ref().map(|longest| {
+            let allowed = "a time of at least a millisecond, up to a minute: \"500ms\"";
+            read_span(&longest.written())
+                .filter(|span| (Duration::from_millis(1)..=Duration::from_secs(60)).contains(span))
+                .ok_or_else(|| top.wrong("queue_time", longest.shown(), allowed))
+        });
+        match (most.transpose()?, longest.transpose()?) {
+            (None, None) => Ok(None),
+            (None, Some(longest)) => Err(top.wrong("queue_time", format_args!("{longest:?}"), "only beside `queue`")),
+            (Some(most), longest) => Ok(Some(Queue { most, longest: longest.unwrap_or(LONGEST_WAIT) })),
         }
-        if let Some(longest) = &self.queue_time {
-            let allowed = "a time above zero, up to a minute: \"500ms\"";
-            queue.longest = read_span(&longest.written())
-                .filter(|span| !span.is_zero() && *span <= Duration::from_secs(60))
-                .ok_or_else(|| top.wrong("queue_time", longest.shown(), allowed))?;
-        }
-        Ok(queue)
     }
 
     fn answers(&self, top: &Place) -> Result<Answers, SettingsError> {
@@ -409,8 +412,8 @@ mod tests {
             "#,
         )
         .unwrap();
-        assert_eq!((settings.in_flight, settings.queue.most), (InFlight::Auto, 100));
-        assert_eq!(settings.queue.longest, Duration::from_millis(250));
+        let queue = Queue { most: 100, longest: Duration::from_millis(250) };
+        assert_eq!((settings.in_flight, settings.queue), (InFlight::Auto, Some(queue)));
         assert!(settings.dry_run && settings.on_store_failure == OnStoreFailure::Admit && !settings.answers.fields);
         assert_eq!((settings.answers.refused.as_u16(), settings.answers.shed.as_u16()), (503, 503));
         assert_eq!(settings.key.ipv6_prefix.bits(), 56);
@@ -434,7 +437,8 @@ mod tests {
             ("max_in_flight = 0", ["max_in_flight", "0", "from 1"]),
             ("max_in_flight = \"some\"", ["max_in_flight", "some", "auto"]),
             ("queue = -1", ["queue", "-1", "from 0"]),
-            ("queue_time = 0", ["queue_time", "0", "above zero"]),
+            ("queue_time = 0", ["queue_time", "0", "millisecond"]),
+            ("queue_time = \"1s\"", ["queue_time", "1s", "beside `queue`"]),
             ("status = 200", ["status", "200", "400 to 599"]),
             ("status = 503\nshed_status = 503", ["status", "503", "either"]),
             ("exempt = [\"healthz\"]", ["exempt", "healthz", "begins with `/`"]),
@@ -456,7 +460,7 @@ mod tests {
             ("[[limit]]\nrate = 1\nmethods = [\"get\"]", ["methods", "get", "capital"]),
             ("[[limit]]\nrate = 1\nhost = \"a:80\"", ["host", "a:80", "without scheme and port"]),
             ("[[limit]]\nrate = 1\nname = \"a b\"", ["name", "a b", "letters"]),
-            ("[[limit]]\nrate = 1\n[[limit]]\nrate = 2", ["name", "default", "[[limit]] 2"]),
+            ("[[limit]]\nrate = 1\n[[limit]]\nrate = 2", ["name", "default", "no other"]),
             ("[[limit]]\nrate = 20000\nmode = \"delay\"", ["rate", "20000", "10000"]),
             ("burts = 1", ["burts", "line 1", "expected one of"]),
             ("[[limit]]\nrate = 1\npth = \"/\"", ["pth", "line 3", "`path`"]),
@@ -472,7 +476,7 @@ mod tests {
         let limit = |nth: usize, path: &str| format!("[[limit]]\nname = \"n{nth}\"\npath = \"{path}\"\nrate = 1\n");
         let chain = |count: usize| -> String { (0..count).map(|nth| limit(nth, &"/a".repeat(nth + 1))).collect() };
         assert!(parse(&chain(8)).is_ok());
-        assert!(error(&chain(9)).contains("at most 8"));
+        assert!(error(&chain(9)).contains("allowed are 8"));
         let beside: String = (0..20).map(|nth| limit(nth, &format!("/{nth}"))).collect();
         assert!(parse(&beside).is_ok());
     }

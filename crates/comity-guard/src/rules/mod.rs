@@ -12,7 +12,7 @@ pub use keys::KEYS;
 pub use route::{Route, RouteError};
 pub use rule::{Counts, Rule};
 
-pub(crate) use plan::{Plan, Ruled};
+pub(crate) use plan::{Asked, Plan, Ruled};
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -38,8 +38,9 @@ pub struct Settings {
     pub exempt: Vec<Route>,
     /// How many requests are served at once.
     pub in_flight: InFlight,
-    /// Who may wait for a place in flight.
-    pub queue: Queue,
+    /// Who may wait for a place in flight: unless said, nobody at a fixed number; where the number is learned, up to 1,024
+    /// requests for a tenth of a second.
+    pub queue: Option<Queue>,
     /// Whom a request counts as.
     pub key: KeyBy,
     /// How refusals are answered.
@@ -65,7 +66,7 @@ pub enum InFlight {
 /// Who may wait for a place in flight instead of being shed at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Queue {
-    /// So many requests; none unless told otherwise.
+    /// So many requests.
     pub most: u32,
     /// No longer than this.
     pub longest: Duration,
@@ -122,13 +123,25 @@ impl Settings {
         lines.extend(self.exempt.iter().map(|route| format!("exempt from all of it: {route}")));
         lines.push(match self.in_flight {
             InFlight::Unbounded => "in flight: as many as come".to_owned(),
-            InFlight::AtMost(most) => format!("in flight: at most {most}, {}", self.queue.words()),
-            InFlight::Auto => format!("in flight: as many as answers stay quick with, {}", self.queue.words()),
+            InFlight::AtMost(most) => format!("in flight: at most {most}, {}", self.queue_words()),
+            InFlight::Auto => format!("in flight: as many as answers stay quick with, {}", self.queue_words()),
         });
         if self.dry_run {
             lines.push("dry run: nothing is refused, only counted".to_owned());
         }
         lines
+    }
+}
+
+impl Settings {
+    fn queue_words(&self) -> String {
+        match (self.queue, self.in_flight) {
+            (Some(Queue { most: 0, .. }), _) | (None, InFlight::AtMost(_)) => "the rest is shed at once".to_owned(),
+            (Some(Queue { most, longest }), _) => {
+                format!("{most} more wait for up to {longest:?}, the rest is shed at once")
+            }
+            (None, _) => "the rest waits for a moment, or is shed at once".to_owned(),
+        }
     }
 }
 
@@ -143,20 +156,5 @@ impl InFlight {
     }
 }
 
-impl Queue {
-    fn words(&self) -> String {
-        match self.most {
-            0 => "the rest is shed at once".to_owned(),
-            most => format!("{most} more wait for up to {:?}, the rest is shed at once", self.longest),
-        }
-    }
-}
-
-impl Default for Queue {
-    fn default() -> Self {
-        Self { most: 0, longest: LONGEST_WAIT }
-    }
-}
-
 /// Who waits longer for a place alone has mostly gone away.
-const LONGEST_WAIT: Duration = Duration::from_millis(500);
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_millis(500);

@@ -2,10 +2,9 @@
 
 use comity_core::guard::MOST_LIMITS;
 
-use super::route::Asked;
-use super::{Counts, Rule, Settings};
+pub(crate) use super::route::Asked;
+use super::{Counts, Rule, Settings, SettingsError};
 use crate::answer::PolicyField;
-use crate::key::Head;
 
 /// The rules of settings, in the order in which they are asked: each client's before those over all (G22).
 #[derive(Debug)]
@@ -28,24 +27,20 @@ impl Plan {
         Self { rules: rules.into_iter().map(|rule| (rule.clone(), PolicyField::of(rule.named()))).collect() }
     }
 
-    /// The rules that are about a request; `None` where it is exempt.
+    /// The rules that are about a request.
     ///
     /// A path that servers read in several ways falls under the rules of all readings, up to the most that are asked.
-    pub(crate) fn ruled(&self, settings: &Settings, head: &Head<'_>) -> Option<Ruled> {
-        let asked = Asked::of(head);
-        if settings.exempt.iter().any(|route| route.exempts(&asked)) {
-            return None;
-        }
+    pub(crate) fn ruled(&self, asked: &Asked<'_>) -> Ruled {
         let mut ruled = Ruled::default();
         for (nth, (rule, _)) in (0u16..).zip(&self.rules) {
-            if rule.route().holds(&asked)
+            if rule.route().holds(asked)
                 && let Some(free) = ruled.rules.get_mut(usize::from(ruled.count))
             {
                 *free = nth;
                 ruled.count += 1;
             }
         }
-        Some(ruled)
+        ruled
     }
 
     /// A rule by its place, as [`Ruled::places`] has it.
@@ -59,6 +54,13 @@ impl Plan {
     }
 }
 
+impl Settings {
+    /// Whether nothing holds a request back.
+    pub(crate) fn exempts(&self, asked: &Asked<'_>) -> bool {
+        self.exempt.iter().any(|route| route.exempts(asked))
+    }
+}
+
 impl Ruled {
     pub(crate) fn places(&self) -> &[u16] {
         self.rules.get(..usize::from(self.count)).unwrap_or_default()
@@ -66,15 +68,18 @@ impl Ruled {
 }
 
 impl Settings {
-    /// That no request falls under more rules than are asked together.
+    /// That no two rules have one name, and no request falls under more rules than are asked together.
     ///
     /// # Errors
-    /// The name of a rule whose requests do.
-    pub(crate) fn check_overlap(&self) -> Result<(), String> {
-        for rule in &self.rules {
+    /// Names the rule.
+    pub(crate) fn check(&self) -> Result<(), SettingsError> {
+        for (nth, rule) in self.rules.iter().enumerate() {
+            if self.rules.iter().take(nth).any(|other| other.name() == rule.name()) {
+                return Err(SettingsError::Twice(rule.name().to_owned()));
+            }
             let together = self.rules.iter().filter(|other| other.route().may_meet_above(rule.route())).count();
             if together > MOST_LIMITS {
-                return Err(rule.name().to_owned());
+                return Err(SettingsError::TooMany(rule.name().to_owned()));
             }
         }
         Ok(())

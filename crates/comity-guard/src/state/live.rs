@@ -1,0 +1,58 @@
+//! The settings in force, ready to be asked.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::RwLock;
+
+use crate::rules::{Plan, Settings};
+
+/// The settings that hold at the moment. A request keeps to those it began under.
+pub(super) struct InForce(RwLock<Arc<Live>>);
+
+/// Settings, and what belongs to each of their rules.
+pub(crate) struct Live {
+    pub(super) settings: Settings,
+    pub(super) plan: Plan,
+    /// Refusals by rule, in the plan's order; a rule of the same name keeps its count over a reload.
+    refused: Vec<Arc<AtomicU64>>,
+}
+
+impl InForce {
+    pub(super) fn new(live: Live) -> Self {
+        Self(RwLock::new(Arc::new(live)))
+    }
+
+    pub(super) fn get(&self) -> Arc<Live> {
+        Arc::clone(&self.0.read())
+    }
+
+    pub(super) fn replace(&self, next: impl FnOnce(&Live) -> Live) {
+        let mut live = self.0.write();
+        *live = Arc::new(next(&live));
+    }
+}
+
+impl Live {
+    pub(super) fn of(settings: Settings, before: Option<&Self>) -> Self {
+        let plan = Plan::of(&settings);
+        let count = |name: &str| {
+            let before = before?;
+            let place = before.plan.rules().position(|rule| rule.name() == name)?;
+            before.refused.get(place).cloned()
+        };
+        let refused = plan.rules().map(|rule| count(rule.name()).unwrap_or_default()).collect();
+        Self { settings, plan, refused }
+    }
+
+    pub(super) fn count_refused(&self, place: u16) {
+        if let Some(count) = self.refused.get(usize::from(place)) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Each rule's name, and how many it refused.
+    pub(super) fn refused(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.plan.rules().map(|rule| rule.name()).zip(self.refused.iter().map(|count| count.load(Ordering::Relaxed)))
+    }
+}
