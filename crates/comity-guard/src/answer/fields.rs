@@ -48,7 +48,8 @@ pub(crate) fn add_left(headers: &mut HeaderMap, left: HeaderValue) {
 /// The value of `RateLimit` for these limits; `None` where there are none.
 ///
 /// `r` is what is let in at once; `t` is how long until more comes, in whole seconds, rounded up as Retry-After is: so a
-/// client that keeps to `r` within `t` is never refused, and Retry-After never ends before `t`.
+/// client that keeps to `r` within `t` is never refused, and Retry-After never ends before `t`. Less than a second cannot
+/// be said, and rounding it up would hold a client far below a quick limit: then `t` stands only where nothing is left.
 pub(crate) fn left<'a>(limits: impl Iterator<Item = (&'a PolicyField, &'a Left)>) -> Option<HeaderValue> {
     let mut field = String::with_capacity(64);
     for (policy, left) in limits {
@@ -56,7 +57,7 @@ pub(crate) fn left<'a>(limits: impl Iterator<Item = (&'a PolicyField, &'a Left)>
         let wait = left.retry.unwrap_or(left.next);
         // Writing to a String does not fail.
         let _ = write!(field, "{comma}\"{}\";r={}", policy.name, left.remaining);
-        if wait > Duration::ZERO {
+        if wait >= LEAST_SAID || left.retry.is_some() || left.remaining == 0 {
             let _ = write!(field, ";t={}", retry_after(wait));
         }
     }
@@ -74,6 +75,7 @@ fn quota(named: &NamedLimit) -> (u128, u128) {
 
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+const LEAST_SAID: Duration = Duration::from_secs(1);
 /// In microseconds.
 const SECOND: u128 = 1_000_000;
 /// An Integer of structured fields has fifteen digits (RFC 9651 section 3.3.1).

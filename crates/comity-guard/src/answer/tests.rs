@@ -90,8 +90,16 @@ fn an_admitted_answer_tells_what_is_left() {
         headers.get_all("ratelimit-policy").iter().collect::<Vec<_>>(),
         ["\"each\";q=20;w=1200", "\"all\";q=20;w=2"]
     );
-    assert_eq!(headers.get("ratelimit").unwrap(), "\"each\";r=19;t=60, \"all\";r=19;t=1");
+    assert_eq!(headers.get("ratelimit").unwrap(), "\"each\";r=19;t=60, \"all\";r=19");
     assert!(headers.get("retry-after").is_none());
+}
+
+#[test]
+fn g02_less_than_a_second_is_said_only_where_nothing_is_left() {
+    for (times, told) in [(19, "\"all\";r=1"), (20, "\"all\";r=0;t=1")] {
+        let (verdict, fields) = asked(&[named("all", bucket(10, 1, 20))], times);
+        assert_eq!(left(fields.iter().zip(verdict.left())).unwrap(), told);
+    }
 }
 
 #[test]
