@@ -1,0 +1,3 @@
+//! Limits in front of a server.
+
+pub mod proxy;
