@@ -159,11 +159,6 @@ where
             }
         });
     }
-
-    #[cfg(test)]
-    pub(super) fn idle(&self) -> usize {
-        self.idle.lock().len()
-    }
 }
 
 /// A shared connection with requests on it that is silent for this long is asked for a sign of life (RFC 9113, 6.7).

@@ -229,6 +229,7 @@ impl<C: Http, E> Drive<C, E> {
         let mut rest = life.rest.lock();
         while let Some(body) = rest.as_mut() {
             let over = match Pin::new(&mut *body).poll_frame(cx) {
+                Poll::Pending if life.half_closed.get().is_some() => true,
                 Poll::Pending => return false,
                 Poll::Ready(Some(Ok(frame))) => {
                     let bytes = frame.data_ref().map_or(0, Bytes::len) as u64;

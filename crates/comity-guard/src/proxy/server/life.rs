@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use hyper::body::Incoming;
@@ -30,6 +31,8 @@ pub(super) struct Life {
     pub(super) expects: AtomicBool,
     /// HTTP/1.1: there may be a [`rest`](Self::rest).
     pub(super) has_rest: AtomicBool,
+    /// HTTP/1.1: who waits for more of the body.
+    body_waker: Mutex<Option<Waker>>,
     /// HTTP/1.1: a body that nobody wants any more.
     pub(super) rest: Mutex<Option<Incoming>>,
     /// Bytes of it read away.
@@ -66,6 +69,7 @@ impl Life {
             body_open: AtomicBool::new(false),
             expects: AtomicBool::new(false),
             has_rest: AtomicBool::new(false),
+            body_waker: Mutex::new(None),
             rest: Mutex::new(None),
             drained: AtomicU64::new(0),
             reading_head: AtomicBool::new(false),
@@ -118,9 +122,28 @@ impl Life {
         self.draining.clear();
     }
 
-    /// Whether the client can have said all it has to say, and waits.
-    pub(super) fn awaits_answer(&self) -> bool {
-        self.http1.load(Ordering::Relaxed) && self.open() > 0 && !self.body_open.load(Ordering::Relaxed)
+    /// The client closed its side. True when that is no reason to stop: it may still wait for an answer.
+    pub(super) fn client_ends(&self) -> bool {
+        if !self.http1.load(Ordering::Relaxed) || self.open() == 0 {
+            return false;
+        }
+        self.half_closed.set(self);
+        if let Some(waker) = self.body_waker.lock().take() {
+            waker.wake();
+        }
+        true
+    }
+
+    /// Whether no more of a body can come of which there is nothing now. Otherwise `cx` hears of it.
+    pub(super) fn body_is_cut_off(&self, cx: &Context<'_>) -> bool {
+        if !self.http1.load(Ordering::Relaxed) {
+            return false;
+        }
+        let mut waker = self.body_waker.lock();
+        if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            *waker = Some(cx.waker().clone());
+        }
+        self.half_closed.get().is_some()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future as _;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,7 +15,7 @@ use tokio::time::Sleep;
 
 use super::counters::count;
 use super::life::Life;
-use crate::proxy::clock;
+use crate::proxy::{BoxError, clock};
 
 /// The body of a request. It may be dropped unread: what is left of it is then dealt with by the server.
 pub struct RequestBody {
@@ -68,7 +69,11 @@ impl Body for RequestBody {
             }
             Poll::Ready(Some(Err(error))) => {
                 this.incoming = None;
-                Poll::Ready(Some(Err(RequestBodyError::Broken(error))))
+                Poll::Ready(Some(Err(RequestBodyError::Broken(error.into()))))
+            }
+            Poll::Pending if this.life.body_is_cut_off(cx) => {
+                this.incoming = None;
+                Poll::Ready(Some(Err(RequestBodyError::Broken(io::Error::from(io::ErrorKind::UnexpectedEof).into()))))
             }
             Poll::Pending => {
                 let within = this.life.bounds.body_idle;
@@ -119,5 +124,5 @@ pub enum RequestBodyError {
     Idle,
     /// The client went, or what it sent cannot be read.
     #[error("the request broke off")]
-    Broken(#[source] hyper::Error),
+    Broken(#[source] BoxError),
 }

@@ -45,6 +45,8 @@ impl Drop for Open {
 pub(super) struct ResponseBody<B> {
     body: Option<B>,
     open: Open,
+    /// An error to come: what was written before it is sent first.
+    broken: Option<BoxError>,
     /// HTTP/2: since when a frame has been in the hands of a reader who does not ask for the next.
     handed: Option<Arc<AtomicU64>>,
 }
@@ -59,7 +61,17 @@ impl<B: Body> ResponseBody<B> {
             open.life.streams.lock().push(Arc::clone(&handed));
             handed
         });
-        Self { body, open, handed }
+        Self { body, open, broken: None, handed }
+    }
+}
+
+impl<B> ResponseBody<B> {
+    /// hyper drops what it has not flushed when a body fails; so it hears of the failure one poll later.
+    fn breaks<T>(&mut self, error: BoxError, cx: &mut Context<'_>) -> Poll<T> {
+        self.body = None;
+        self.broken = Some(error);
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 }
 
@@ -73,19 +85,25 @@ where
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<B::Data>, BoxError>>> {
         let this = self.get_mut();
+        if let Some(error) = this.broken.take() {
+            return Poll::Ready(Some(Err(error)));
+        }
         let Some(body) = &mut this.body else { return Poll::Ready(None) };
         let polled = match catch_unwind(AssertUnwindSafe(|| Pin::new(&mut *body).poll_frame(cx))) {
             Ok(polled) => polled,
             Err(_) => {
                 count(&this.open.life.counters.faults);
-                this.body = None;
-                return Poll::Ready(Some(Err("the service panicked within the body".into())));
+                return this.breaks("the service panicked within the body".into(), cx);
             }
         };
         if let Some(handed) = &this.handed {
             let since = if polled.is_pending() { 0 } else { this.open.life.age() };
             handed.store(since, Ordering::Relaxed);
         }
+        let polled = match polled {
+            Poll::Ready(Some(Err(error))) => return this.breaks(error.into(), cx),
+            polled => polled.map_err(Into::into),
+        };
         match &polled {
             Poll::Ready(None) => this.open.complete = true,
             Poll::Ready(Some(Ok(frame))) => {
@@ -95,15 +113,19 @@ where
             }
             _ => {}
         }
-        polled.map_err(Into::into)
+        polled
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.as_ref().is_none_or(Body::is_end_stream)
+        self.broken.is_none() && self.body.as_ref().is_none_or(Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+        match &self.body {
+            Some(body) => body.size_hint(),
+            None if self.broken.is_some() => SizeHint::default(),
+            None => SizeHint::with_exact(0),
+        }
     }
 }
 

@@ -71,10 +71,9 @@ impl AsyncRead for Stream {
         if read > 0 {
             this.life.counters.bytes_in.fetch_add(read as u64, Ordering::Relaxed);
             this.life.reading_head.store(true, Ordering::Relaxed);
-        } else if this.life.awaits_answer() {
+        } else if this.life.client_ends() {
             // The end of what the client says is not the end of its wish to be answered (field case I11). Who waits here
             // for more is told nothing; the driver closes the connection in time.
-            this.life.half_closed.set(&this.life);
             return Poll::Pending;
         }
         Poll::Ready(Ok(()))
