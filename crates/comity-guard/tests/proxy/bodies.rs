@@ -116,7 +116,8 @@ async fn large_bodies_pass_unchanged() {
     let sending = body.clone();
     let sent = tokio::spawn(async move {
         use tokio::io::AsyncWriteExt as _;
-        let head = format!("POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", sending.len());
+        let head =
+            format!("POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", sending.len());
         write.write_all(head.as_bytes()).await.unwrap();
         write.write_all(&sending).await.unwrap();
         write

@@ -71,7 +71,8 @@ async fn the_upstreams_own_host_is_told_where_so_set() {
 
 #[tokio::test]
 async fn an_http_1_0_client_is_served_and_closed() {
-    let (address, mut heads) = answering("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n").await;
+    let (address, mut heads) =
+        answering("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n").await;
     let mut client = Proxy::to(address).await.client().await;
     client.say("GET / HTTP/1.0\r\n\r\n").await;
     let answer = client.rest_unharmed().await;

@@ -47,7 +47,8 @@ async fn mirror() -> Running {
 
 #[tokio::test]
 async fn a_client_may_speak_http2() {
-    let (address, mut heads) = answering("HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: x\r\nx: 1\r\n\r\nok").await;
+    let (address, mut heads) =
+        answering("HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: x\r\nx: 1\r\n\r\nok").await;
     let proxy = Proxy::to(address).await;
     let mut sender = client(proxy.running.address).await;
     let response = sender.send_request(get("http://example.org/a")).await.unwrap();

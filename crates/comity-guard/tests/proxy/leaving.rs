@@ -11,7 +11,7 @@ use http::{Request, Response};
 use http_body_util::Full;
 use tower::{Service as _, service_fn};
 
-use crate::town::{Client, Never, Proxy, answering, serve, status, until, upstream, value};
+use crate::town::{Client, Proxy, answering, serve, status, until, upstream, value};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
@@ -35,7 +35,11 @@ async fn i09_a_client_that_goes_cancels_its_request() {
         let mut client = proxy.client().await;
         client.say(GET).await;
         until("the upstream has it", || value(&proxy.counters().connections) == at).await;
-        if closes_in_order { drop(client) } else { client.reset() }
+        if closes_in_order {
+            drop(client);
+        } else {
+            client.reset();
+        }
         until("the upstream hears of it", || gone.load(Ordering::Relaxed) == at as usize).await;
         proxy.is_quiet().await;
         assert_eq!(value(&proxy.running.counters.abandoned), at);

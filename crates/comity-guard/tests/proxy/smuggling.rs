@@ -49,10 +49,10 @@ async fn conflicting_lengths_are_never_passed_on() {
 
 #[tokio::test]
 async fn of_chunks_and_a_length_the_chunks_count_and_the_connection_ends() {
-    for lines in ["Content-Length: 4\r\nTransfer-Encoding: chunked", "Transfer-Encoding: chunked\r\nContent-Length: 4"] {
-        let request = format!(
-            "POST / HTTP/1.1\r\nHost: a\r\n{lines}\r\n\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n"
-        );
+    for lines in ["Content-Length: 4\r\nTransfer-Encoding: chunked", "Transfer-Encoding: chunked\r\nContent-Length: 4"]
+    {
+        let request =
+            format!("POST / HTTP/1.1\r\nHost: a\r\n{lines}\r\n\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n");
         let (got, answers) = send(&request).await;
         assert!(answers.matches("HTTP/1.1 ").count() <= 1, "{answers}");
         for head in got {
@@ -64,7 +64,9 @@ async fn of_chunks_and_a_length_the_chunks_count_and_the_connection_ends() {
 
 #[tokio::test]
 async fn bad_chunks_break_the_request_off() {
-    for body in ["3x\r\nabc\r\n0\r\n\r\n", "-1\r\n", "3\r\nabcd\r\n0\r\n\r\n", "fffffffffffffffff\r\n", "3;\nabc\r\n0\r\n\r\n"] {
+    for body in
+        ["3x\r\nabc\r\n0\r\n\r\n", "-1\r\n", "3\r\nabcd\r\n0\r\n\r\n", "fffffffffffffffff\r\n", "3;\nabc\r\n0\r\n\r\n"]
+    {
         let request = format!("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n{body}");
         let (_, answers) = send(&request).await;
         // The upstream answers a head at once, which may be before the proxy reads the bad chunk.

@@ -17,7 +17,8 @@ async fn echo() -> std::net::SocketAddr {
         if !asked {
             return client.say("HTTP/1.1 426 Upgrade Required\r\ncontent-length: 0\r\n\r\n").await;
         }
-        let answer = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nX-Seen: 1\r\n\r\n";
+        let answer =
+            "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nX-Seen: 1\r\n\r\n";
         client.say(format!("{answer}hello")).await;
         let (mut read, mut write) = client.stream.split();
         let _ = tokio::io::copy(&mut read, &mut write).await;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use comity_guard::proxy::forward::Counters as ForwardCounters;
 use comity_guard::proxy::server::{Counters, RequestBody};
-use comity_guard::proxy::{BoxError, Bounds, Forward, Listen, Server, Settings};
+use comity_guard::proxy::{Bounds, BoxError, Forward, Listen, Server, Settings};
 use http::{Request, Response};
 use http_body::Body;
 use socket2::SockRef;
@@ -88,10 +88,8 @@ impl Proxy {
     /// Waits until no request and no connection is left.
     pub(crate) async fn is_quiet(&self) {
         let counters = &self.running.counters;
-        until("nothing is left", || {
-            value(&counters.active_requests) == 0 && value(&counters.active_connections) == 0
-        })
-        .await;
+        until("nothing is left", || value(&counters.active_requests) == 0 && value(&counters.active_connections) == 0)
+            .await;
     }
 }
 

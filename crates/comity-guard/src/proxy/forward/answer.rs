@@ -112,7 +112,7 @@ where
             next = Pin::new(&mut self.incoming).poll_frame(cx);
         }
         match next {
-            Poll::Pending => return self.wait(cx),
+            Poll::Pending => self.wait(cx),
             Poll::Ready(Some(Ok(frame))) => {
                 self.waiting = None;
                 let bytes = frame.data_ref().map_or(0, Bytes::len);

@@ -186,9 +186,15 @@ where
                 }
             }
         }
+        // What is seldom gone through is kept out of the future that every request pays for.
+        Box::pin(self.send_anew(request, progress.as_deref())).await
+    }
+
+    /// Sends a request on a new connection.
+    async fn send_anew(&self, request: Request<Upload<B>>, progress: Option<&Progress>) -> Result<Answered<B>, Unsent> {
         let link = self.pool.open().await.map_err(Unsent::Upstream)?;
-        let sent = self.send_on(link, request, progress.as_deref()).await;
-        sent.map_err(|unanswered| match progress.as_deref().and_then(Progress::fault) {
+        let sent = self.send_on(link, request, progress).await;
+        sent.map_err(|unanswered| match progress.and_then(Progress::fault) {
             Some(status) => Unsent::Client(status),
             None => Unsent::Upstream(unanswered.failure),
         })
@@ -228,7 +234,7 @@ where
                         }
                     }
                 };
-                in_time(sent, progress, within).await
+                in_time(Box::pin(sent), progress, within).await
             }
         }
     }

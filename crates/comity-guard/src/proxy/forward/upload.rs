@@ -41,7 +41,8 @@ impl Progress {
     /// How a client is told that its request broke off; none when it did not.
     pub(super) fn fault(&self) -> Option<StatusCode> {
         let broken = self.broken.load(Ordering::Relaxed);
-        let status = if self.idle.load(Ordering::Relaxed) { StatusCode::REQUEST_TIMEOUT } else { StatusCode::BAD_REQUEST };
+        let status =
+            if self.idle.load(Ordering::Relaxed) { StatusCode::REQUEST_TIMEOUT } else { StatusCode::BAD_REQUEST };
         broken.then_some(status)
     }
 }

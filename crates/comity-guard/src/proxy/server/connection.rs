@@ -74,9 +74,12 @@ pub(super) async fn serve<S, B>(
     } else {
         let mut http = http1::Builder::new();
         http.max_header_size(bounds.head_bytes())
-            .max_headers(bounds.head_fields)
             .max_buf_size(WRITE_BUFFER.max(bounds.head_bytes()))
             .header_read_timeout(None);
+        // hyper has a faster way for the number that is its own default.
+        if bounds.head_fields != HYPERS_FIELDS {
+            http.max_headers(bounds.head_fields);
+        }
         let connection = Http1(Box::pin(http.serve_connection(io, serve).with_upgrades()));
         Drive { connection, life, timer, ending: Some(ending), telling: false }.await;
     }
@@ -125,9 +128,7 @@ trait Http: Unpin {
 
 type Io = TokioIo<Stream>;
 struct Http1<S: hyper::service::HttpService<hyper::body::Incoming>>(Pin<Box<http1::UpgradeableConnection<Io, S>>>);
-struct Http2<S: hyper::service::HttpService<hyper::body::Incoming>>(
-    Pin<Box<http2::Connection<Io, S, TokioExecutor>>>,
-);
+struct Http2<S: hyper::service::HttpService<hyper::body::Incoming>>(Pin<Box<http2::Connection<Io, S, TokioExecutor>>>);
 
 impl<S, B> Http for Http1<Serve<S>>
 where
@@ -343,3 +344,6 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Most requests come whole within this.
 const FIRST_READ: usize = 4 * 1024;
+
+/// How many fields hyper takes in a head.
+const HYPERS_FIELDS: usize = 100;

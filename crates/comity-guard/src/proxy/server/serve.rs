@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use http::header::{self, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
@@ -44,8 +44,10 @@ where
         head.extensions.insert(self.peer);
         let head_only = head.method == Method::HEAD;
         let body = RequestBody::new(body, Arc::clone(&self.life));
-        let request = Some(Request::from_parts(head, body));
-        Answering { state: State::Waiting { service: self.service.clone(), request }, open: Some(open), head_only }
+        let request = Request::from_parts(head, body);
+        let service = self.service.clone();
+        let state = catch_unwind(AssertUnwindSafe(|| State::begin(service, request))).unwrap_or(State::Over);
+        Answering { state, open: Some(open), head_only }
     }
 }
 
@@ -57,9 +59,31 @@ pub(super) struct Answering<S: Service<Request<RequestBody>>> {
 }
 
 enum State<S: Service<Request<RequestBody>>> {
-    Waiting { service: S, request: Option<Request<RequestBody>> },
+    /// Until the service is ready.
+    Waiting(Box<(S, Request<RequestBody>)>),
     Called(Pin<Box<S::Future>>),
+    /// It panicked, failed or has answered.
     Over,
+}
+
+impl<S> State<S>
+where
+    S: Service<Request<RequestBody>>,
+    S::Error: Into<BoxError>,
+{
+    /// Calls a service that is ready, as most always are. Nobody has to be woken: the future is polled next.
+    fn begin(mut service: S, request: Request<RequestBody>) -> Self {
+        match service.poll_ready(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Ok(())) => Self::Called(Box::pin(service.call(request))),
+            Poll::Ready(Err(error)) => Self::failed(error),
+            Poll::Pending => Self::Waiting(Box::new((service, request))),
+        }
+    }
+
+    fn failed(error: S::Error) -> Self {
+        tracing::warn!(error = &*error.into(), "the service failed");
+        Self::Over
+    }
 }
 
 // The service's future is pinned in its box; nothing else is.
@@ -68,18 +92,33 @@ impl<S: Service<Request<RequestBody>>> Unpin for Answering<S> {}
 impl<S, B> Answering<S>
 where
     S: Service<Request<RequestBody>, Response = Response<B>>,
+    S::Error: Into<BoxError>,
 {
-    fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Result<Response<B>, S::Error>> {
+    /// The answer; none where the service gives none.
+    fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Option<Response<B>>> {
         loop {
-            match &mut self.state {
-                State::Waiting { service, request } => {
-                    std::task::ready!(service.poll_ready(cx))?;
-                    let Some(request) = request.take() else { return Poll::Pending };
-                    self.state = State::Called(Box::pin(service.call(request)));
-                }
-                State::Called(future) => return future.as_mut().poll(cx),
-                State::Over => return Poll::Pending,
-            }
+            self.state = match std::mem::replace(&mut self.state, State::Over) {
+                State::Waiting(mut waiting) => match waiting.0.poll_ready(cx) {
+                    Poll::Pending => {
+                        self.state = State::Waiting(waiting);
+                        return Poll::Pending;
+                    }
+                    Poll::Ready(Ok(())) => {
+                        let (mut service, request) = *waiting;
+                        State::Called(Box::pin(service.call(request)))
+                    }
+                    Poll::Ready(Err(error)) => State::failed(error),
+                },
+                State::Called(mut future) => match future.as_mut().poll(cx) {
+                    Poll::Pending => {
+                        self.state = State::Called(future);
+                        return Poll::Pending;
+                    }
+                    Poll::Ready(Ok(answer)) => return Poll::Ready(Some(answer)),
+                    Poll::Ready(Err(error)) => State::failed(error),
+                },
+                State::Over => return Poll::Ready(None),
+            };
         }
     }
 }
@@ -96,15 +135,10 @@ where
         let this = self.get_mut();
         let answer = match catch_unwind(AssertUnwindSafe(|| this.poll_answer(cx))) {
             Ok(Poll::Pending) => return Poll::Pending,
-            Ok(Poll::Ready(Ok(answer))) => Some(answer),
-            Ok(Poll::Ready(Err(error))) => {
-                tracing::warn!(error = &*error.into(), "the service failed");
-                None
-            }
+            Ok(Poll::Ready(answer)) => answer,
             Err(_) => None,
         };
-        // What the call still holds of the request's body is given up here, before it is looked at.
-        this.state = State::Over;
+        // What the call held of the request's body is given up by now, so that it can be looked at.
         let Some(open) = this.open.take() else { return Poll::Pending };
         let mut response = match answer {
             Some(answer) => answer.map(Some),

@@ -82,12 +82,13 @@ fn load(chain: &Path, key: &Path) -> Result<Arc<ServerConfig>, CertificateError>
     let builder = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| wrong(chain, error.to_string()))?;
-    let mut config = builder.with_no_client_auth().with_single_cert(certificates, private).map_err(|error| match error {
-        rustls::Error::InconsistentKeys(_) => {
-            wrong(key, format!("the private key does not belong to the certificate in {}", chain.display()))
-        }
-        error => wrong(chain, format!("the certificate cannot be used: {error}")),
-    })?;
+    let mut config =
+        builder.with_no_client_auth().with_single_cert(certificates, private).map_err(|error| match error {
+            rustls::Error::InconsistentKeys(_) => {
+                wrong(key, format!("the private key does not belong to the certificate in {}", chain.display()))
+            }
+            error => wrong(chain, format!("the certificate cannot be used: {error}")),
+        })?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }
