@@ -178,6 +178,10 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        // A head alone is the most common write, and a plain one is the cheaper call.
+        if let [only] = slices {
+            return self.poll_write(cx, only);
+        }
         each!(self.get_mut(), inner => Pin::new(inner).poll_write_vectored(cx, slices))
     }
 

@@ -7,21 +7,21 @@ mod failure;
 mod head;
 mod http1;
 mod pool;
+mod send;
 mod settings;
 mod upload;
 
 use std::convert::Infallible;
 use std::fmt;
-use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{self, HeaderName, HeaderValue};
 use http::request::Parts;
-use http::{Extensions, HeaderMap, Request, Response, StatusCode, Uri, Version};
+use http::{Extensions, HeaderMap, Request, Response, StatusCode, Version};
 use http_body::Body;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
@@ -38,12 +38,13 @@ pub use head::Judged;
 use head::Marks;
 use http1::Unanswered;
 use pool::{Link, Pool};
+use send::{for_http1, for_http2, in_time};
 pub use settings::{Protocol, Settings, Upstream, UpstreamError};
 use upload::{Progress, Upload};
 
 use super::server::RequestBody;
 use super::tunnel::{Place, Tunnels};
-use super::{BoxError, Inflight, clock, hop};
+use super::{BoxError, Inflight, hop};
 
 /// Passes requests on to one upstream. Clones share its connections and counters.
 ///
@@ -321,80 +322,6 @@ where
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     }
     response
-}
-
-/// What only HTTP/1.1 needs to hear.
-fn for_http1<B>(request: &mut Request<Upload<B>>)
-where
-    B: Body<Data = Bytes> + Unpin,
-    B::Error: Into<BoxError>,
-{
-    *request.version_mut() = Version::HTTP_11;
-    let body = request.body();
-    let unknown_length = !body.is_end_stream() && body.size_hint().exact().is_none();
-    let headers = request.headers_mut();
-    if headers.contains_key(header::TE) && !headers.contains_key(header::CONNECTION) {
-        headers.insert(header::CONNECTION, HeaderValue::from_static("te"));
-    }
-    // Said here because hyper says it for no GET, whose body would be lost.
-    if unknown_length && !headers.contains_key(header::CONTENT_LENGTH) {
-        headers.insert(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
-    }
-}
-
-/// HTTP/2 says in the target what HTTP/1.1 says in `Host` (RFC 9113, 8.3.1).
-fn for_http2<B>(request: &mut Request<Upload<B>>, upstream: &Upstream) {
-    *request.version_mut() = Version::HTTP_2;
-    let host = request.headers_mut().remove(header::HOST);
-    let authority = host.as_ref().unwrap_or(&upstream.authority);
-    let scheme = if upstream.tls { "https" } else { "http" };
-    let path = request.uri().path_and_query().cloned();
-    let mut target = Uri::builder().scheme(scheme).authority(authority.as_bytes());
-    if let Some(path) = path {
-        target = target.path_and_query(path);
-    }
-    if let Ok(target) = target.build() {
-        *request.uri_mut() = target;
-    }
-    let headers = request.headers_mut();
-    for name in [header::CONNECTION, header::UPGRADE, header::TRANSFER_ENCODING] {
-        headers.remove(name);
-    }
-}
-
-/// Waits for the head of an answer, and no longer than `within` while it is the upstream's turn.
-async fn in_time<B>(
-    answer: impl Future<Output = Result<Answered<B>, Unanswered<B>>>,
-    progress: Option<&Progress>,
-    within: Duration,
-) -> Result<Answered<B>, Unanswered<B>>
-where
-    B: Body<Data = Bytes> + Unpin + 'static,
-    B::Error: Into<BoxError>,
-{
-    let mut answer = pin!(answer);
-    let mut timer = pin!(None);
-    let mut seen = 0;
-    poll_fn(|cx| {
-        if let Poll::Ready(answer) = answer.as_mut().poll(cx) {
-            return Poll::Ready(answer);
-        }
-        if timer.is_none() {
-            timer.set(Some(tokio::time::sleep_until(clock::now() + within)));
-        }
-        while let Some(mut sleep) = timer.as_mut().as_pin_mut() {
-            if sleep.as_mut().poll(cx).is_pending() {
-                break;
-            }
-            if progress.is_none_or(|progress| progress.is_upstreams_turn(&mut seen)) {
-                let failure = Failure::new(Kind::ReadTimeout, "no answer in time");
-                return Poll::Ready(Err(Unanswered { failure, unsent: None }));
-            }
-            sleep.reset(clock::now() + within);
-        }
-        Poll::Pending
-    })
-    .await
 }
 
 /// Runs a tunnel between a client and an upstream that switched protocols; `first` came right behind the 101.

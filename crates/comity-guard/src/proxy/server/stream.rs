@@ -95,6 +95,10 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        // A head alone is the most common write, and a plain one is the cheaper call.
+        if let [only] = slices {
+            return self.poll_write(cx, only);
+        }
         let this = self.get_mut();
         let polled = match &mut this.wire {
             Wire::Plain(tcp) => Pin::new(tcp).poll_write_vectored(cx, slices),
