@@ -7,6 +7,7 @@ pub mod answer;
 mod clock;
 pub mod key;
 pub mod layer;
+pub mod proxy;
 pub mod rules;
 pub mod state;
 
