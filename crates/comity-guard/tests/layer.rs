@@ -1,5 +1,11 @@
 //! The guard as a tower layer, on tokio's paused clock.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test says so by failing, and looks at the paused clock"
+)]
+
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::num::NonZeroU32;

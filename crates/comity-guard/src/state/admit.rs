@@ -70,7 +70,6 @@ enum Step {
 }
 
 /// What a verdict came to.
-#[expect(clippy::large_enum_variant, reason = "it is taken apart where it is made; a box would cost the common way")]
 enum Decided {
     Admitted(Admitted),
     Refused(Response<Bytes>),
