@@ -356,6 +356,8 @@ const LONGEST_SHOWN: usize = 64;
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::rules::KEYS;
 
@@ -491,6 +493,49 @@ mod tests {
                 error.split("expected one of").nth(1).unwrap().split('`').skip(1).step_by(2).collect();
             let (_, keys) = KEYS.iter().find(|(name, _)| *name == table).unwrap();
             assert_eq!(known, keys.iter().map(|(key, _)| *key).collect::<Vec<_>>(), "[{table}]");
+        }
+    }
+
+    fn any_text() -> impl Strategy<Value = String> {
+        let words = prop::sample::select(vec![
+            "[[limit]]\n",
+            "[key]\n",
+            "rate = ",
+            "burst = ",
+            "name = ",
+            "path = ",
+            "mode = ",
+            "cost = ",
+            "max_in_flight = ",
+            "queue = ",
+            "queue_time = ",
+            "exempt = [",
+            "]",
+            "\n",
+            "0",
+            "-1",
+            "1e300",
+            "nan",
+            "9223372036854775807",
+            "\"10/s\"",
+            "\"1/1e99d\"",
+            "\"/a/..%2e\"",
+            "\"delay\"",
+            "\"window\"",
+            "\"auto\"",
+            "trusted_proxies = [\"::/0\"]",
+            "\"é\"",
+        ]);
+        prop::collection::vec(words, 0..30).prop_map(|words| words.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(words in any_text(), noise in any::<String>()) {
+            let _ = parse(&noise);
+            if let Ok(settings) = parse(&words) {
+                prop_assert!(!settings.describe().is_empty());
+            }
         }
     }
 }
