@@ -116,6 +116,7 @@ impl Guard {
             (before.settings.in_flight, before.settings.queue) != (settings.in_flight, settings.queue);
         if in_flight_changed {
             self.0.door.set(&settings, now)?;
+            self.0.door.hand_out(self);
         }
         self.0.in_force.replace(|before| Live::of(settings, Some(before)));
         Ok(())
