@@ -1,7 +1,6 @@
 //! The one file of the guard that reads a clock. Everything else takes the time as an argument (G9).
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use comity_core::time::Instant;
 use comity_store::ReadClock;
@@ -13,6 +12,9 @@ pub(crate) fn of_this_process() -> ReadClock {
     let origin = tokio::time::Instant::now();
     Arc::new(move || {
         let since = tokio::time::Instant::now().saturating_duration_since(origin);
-        Instant::ZERO.after(Duration::from_secs(1) + since)
+        // 584 years of nanoseconds fit.
+        Instant::from_nanos(
+            (1 + since.as_secs()).saturating_mul(1_000_000_000).saturating_add(u64::from(since.subsec_nanos())),
+        )
     })
 }

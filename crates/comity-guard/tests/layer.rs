@@ -1,5 +1,11 @@
 //! The guard as a tower layer, on tokio's paused clock.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test says so by failing, and looks at the paused clock"
+)]
+
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::num::NonZeroU32;
@@ -397,6 +403,29 @@ async fn a_reload_keeps_the_buckets_of_rules_that_stay() {
     guard.reload(Settings { in_flight: at_most(2), ..Settings::default() }).unwrap();
     assert_eq!(status(&guard, "192.0.2.1").await, 200);
     drop(held);
+    assert_eq!(guard.counted().in_flight, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reload_with_more_places_lets_those_in_who_wait() {
+    let settings = |most| Settings {
+        in_flight: at_most(most),
+        queue: Some(Queue { most: 5, longest: Duration::from_secs(60) }),
+        ..Settings::default()
+    };
+    let guard = Guard::new(settings(1)).unwrap();
+    let go = Arc::new(Semaphore::new(0));
+    let service = guard.layer().layer(slow(go.clone()));
+    let tasks: Vec<_> = (0..3).map(|_| tokio::spawn(service.clone().oneshot(from("192.0.2.1", "/")))).collect();
+    tokio::task::yield_now().await;
+    assert_eq!((guard.counted().in_flight, guard.counted().waiting), (1, 2));
+    guard.reload(settings(3)).unwrap();
+    tokio::task::yield_now().await;
+    assert_eq!((guard.counted().in_flight, guard.counted().waiting), (3, 0));
+    go.add_permits(3);
+    for task in tasks {
+        assert_eq!(task.await.unwrap().unwrap().status(), 200);
+    }
     assert_eq!(guard.counted().in_flight, 0);
 }
 

@@ -1,5 +1,7 @@
 //! The guard on real sockets: under hyper, asked by a plain client, by our own, and by clients that go away.
 
+#![expect(clippy::unwrap_used, reason = "a test says so by failing")]
+
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::Pin;

@@ -30,7 +30,9 @@ pub struct Auto {
     trial: Option<Trial>,
     /// Nothing has spoken against growing yet: it grows by half.
     first: bool,
-    /// Windows until the next raise, and raises in a row that had to be taken back: each doubles them.
+    /// The limit that was too high last, windows until it is tried again, and how often in a row it was too high: each time
+    /// doubles them.
+    ceiling: u32,
     wait: u32,
     fails: u32,
 }
@@ -94,6 +96,8 @@ struct Answers {
 struct Trial {
     limit: u32,
     seen: Seen,
+    /// The share of drops, in 1/1024, where it was for them that fewer were let in.
+    dropped: Option<u64>,
 }
 
 /// Means of a window: in flight in 1/1024, latency in microseconds.
@@ -131,6 +135,7 @@ impl Auto {
             slowest: 0,
             trial: None,
             first: true,
+            ceiling: u32::MAX,
             wait: 0,
             fails: 0,
         })
@@ -171,9 +176,18 @@ impl Auto {
         let (count, drops) = (self.window.all().count, self.window.drops);
         let took = nanos(now.since(self.began)) / 1000;
         let limit = u64::from(self.limit);
-        let least = if self.trial.is_some() { 2 * limit } else { 4 * limit }.clamp(LEAST_ANSWERS, MOST_ANSWERS);
-        if count + drops < least || took < self.settling().max(LEAST_WINDOW) {
+        // A trial that fails costs latency or traffic: it is kept short.
+        let least = match self.trial {
+            Some(Trial { dropped: Some(_), .. }) => (4 * limit).clamp(4 * LEAST_ANSWERS, MOST_ANSWERS),
+            Some(_) => (2 * limit).clamp(LEAST_ANSWERS / 2, MOST_ANSWERS),
+            None => (4 * limit).clamp(LEAST_ANSWERS, MOST_ANSWERS),
+        };
+        let shortest = if self.base == 0 { FIRST_WINDOW } else { LEAST_WINDOW };
+        if took < self.settling().max(shortest) {
             return false;
+        }
+        if count < least {
+            return count + drops >= least && self.window.has_more_drops_than(self.drops);
         }
         let needed = if self.first { self.window.needed() / 4 } else { self.window.needed() };
         count >= needed || took >= LONGEST_WINDOW
@@ -183,13 +197,24 @@ impl Auto {
         let (window, all) = (self.window, self.window.all());
         self.slowest = window.slowest.max(self.slowest - self.slowest / 8);
         let dropped = window.drops * WHOLE / (all.count + window.drops).max(1);
-        if window.drops >= FEWEST_DROPS && dropped > self.drops + DROPS {
+        if let Some(Trial { limit, dropped: Some(before), .. }) = self.trial {
+            let eased = dropped <= before / 2;
+            if !eased && self.limit > (limit / 8).max(self.settings.least) {
+                return self.lower_for_drops(now, dropped);
+            }
+            if !eased {
+                // Fewer in flight are dropped as often: it is not their number.
+                self.drops = dropped.max(before);
+                return self.restart(now, limit, None);
+            }
+            self.trial = None;
+        } else if window.has_more_drops_than(self.drops) {
             return self.lower_for_drops(now, dropped);
         }
-        if self.limit == self.settings.least || all.flying() < u64::from(self.limit) * WHOLE / 2 {
+        if dropped + DROPS < self.drops || dropped == 0 {
             self.drops = (self.drops * 7 + dropped) / 8;
         }
-        if all.count < LEAST_ANSWERS {
+        if all.count < LEAST_ANSWERS / 2 {
             return self.restart(now, self.limit, None);
         }
         let seen = Seen { flying: all.flying(), latency: (all.latency / all.count).max(1) };
@@ -208,17 +233,19 @@ impl Auto {
         match trial.seen.steepness(seen) {
             Some(steep) if steep >= STEEP => {
                 self.took_back();
+                // The first time, and then seldom: perhaps what it was raised from was too high as well.
+                self.verified &= self.fails != 1 && self.fails != MOST_FAILS;
                 if self.verified {
                     self.restart(now, trial.limit, None);
                 } else {
-                    // It may have been a queue all along.
                     self.lower(now, trial.limit - trial.limit.div_ceil(4), Trial { limit: trial.limit, ..trial });
                 }
             }
             Some(_) => {
                 self.verified = true;
-                self.base = self.base.min(trial.seen.latency);
-                self.fails = self.fails.saturating_sub(1);
+                if self.limit >= self.ceiling {
+                    (self.ceiling, self.fails, self.wait) = (u32::MAX, 0, 0);
+                }
                 self.judge_level(now, seen);
             }
             None => self.judge_level(now, seen),
@@ -229,9 +256,9 @@ impl Auto {
     fn judge_cut(&mut self, now: Instant, trial: Trial, seen: Seen) {
         match trial.seen.steepness(seen) {
             Some(steep) if steep < STEEP => {
-                // Their latency is the upstream's own.
+                // Their latency is the upstream's own. Where that is news, it may have changed meanwhile: once more.
+                self.verified = seen.latency < self.base + self.base / 4;
                 self.base = seen.latency;
-                self.verified = true;
                 self.restart(now, trial.limit, None);
             }
             Some(_) if !self.verified => {
@@ -240,7 +267,7 @@ impl Auto {
                     self.verified = true;
                     return self.restart(now, self.limit, None);
                 }
-                let here = Trial { limit: self.limit, seen };
+                let here = Trial { limit: self.limit, seen, dropped: None };
                 self.lower(now, self.limit - self.limit.div_ceil(4), here);
             }
             _ => self.judge_level(now, seen),
@@ -256,7 +283,7 @@ impl Auto {
         }
         self.learn_base(latency, queue, flying);
         let bound = flying >= u64::from(self.limit) * (WHOLE / 4 * 3);
-        let here = Trial { limit: self.limit, seen };
+        let here = Trial { limit: self.limit, seen, dropped: None };
         if queue > queue_at_most(flying) {
             if bound {
                 self.took_back();
@@ -270,12 +297,16 @@ impl Auto {
         if queue >= queue_at_least(flying) {
             self.first = false;
         }
-        if self.wait > 0 {
-            self.wait -= 1;
-        } else if bound && queue < queue_at_least(flying) && self.limit < self.settings.most {
-            let step = if self.first { self.limit / 2 } else { self.limit / 8 }.max(1);
-            let limit = (self.limit + step).min(self.settings.most);
-            return self.restart(now, limit, Some(here));
+        if bound && !self.verified && !self.first && self.limit > self.settings.least {
+            return self.lower(now, self.limit - self.limit.div_ceil(4), here);
+        }
+        self.wait = self.wait.saturating_sub(1);
+        if bound && queue < queue_at_least(flying) {
+            let part = if self.first { 2 } else { self.window.visible_step() };
+            let step = (self.limit / part).max(1);
+            let highest = if self.wait > 0 { self.settings.most.min(self.ceiling - 1) } else { self.settings.most };
+            let limit = (self.limit + step).min(highest).max(self.limit);
+            return self.restart(now, limit, (limit > self.limit).then_some(here));
         }
         self.restart(now, self.limit, None);
     }
@@ -283,23 +314,38 @@ impl Auto {
     fn learn_base(&mut self, latency: u64, queue: u64, flying: u64) {
         if latency < self.base - self.base / 4 {
             // It has become quicker: what it could not do it may do now.
-            (self.fails, self.wait) = (0, 0);
+            self.base = latency;
+            self.verified = false;
+            (self.ceiling, self.fails, self.wait) = (u32::MAX, 0, 0);
         }
         if flying < ALONE {
             self.verified = true;
         }
-        if latency < self.base || flying < ALONE {
-            self.base = u64::midpoint(self.base, latency);
-        } else if queue < queue_at_least(flying) {
-            self.base = (self.base * 15 + latency) / 16;
+        let part = match latency < self.base {
+            _ if flying < ALONE => 2,
+            true => 16,
+            // Slowly: a queue too short to be seen is not to become the measure of queues.
+            false => 64,
+        };
+        if latency < self.base || queue < queue_at_least(flying) || flying < ALONE {
+            self.base = (self.base * (part - 1) + latency) / part;
         }
     }
 
+    /// A quarter fewer, or as many fewer as were dropped, until that makes a difference.
     fn lower_for_drops(&mut self, now: Instant, dropped: u64) {
-        let excess = (dropped - self.drops).min(WHOLE / 2);
-        self.took_back();
-        let fewer = (u64::from(self.limit) * excess / WHOLE).max(1) as u32;
-        self.restart(now, self.limit.saturating_sub(fewer).max(self.settings.least), None);
+        let from = self.trial.filter(|trial| trial.dropped.is_some()).unwrap_or(Trial {
+            limit: self.limit,
+            seen: Seen { flying: 0, latency: 0 },
+            dropped: Some(dropped),
+        });
+        if from.limit == self.limit {
+            self.took_back();
+        }
+        let share = dropped.clamp(WHOLE / 4, WHOLE / 2);
+        let fewer = u32::try_from((u64::from(self.limit) * share).div_ceil(WHOLE)).unwrap_or(u32::MAX);
+        let limit = self.limit.saturating_sub(fewer).max(self.settings.least);
+        self.restart(now, limit, Some(from));
     }
 
     fn lower(&mut self, now: Instant, limit: u32, from: Trial) {
@@ -309,7 +355,8 @@ impl Auto {
 
     fn took_back(&mut self) {
         self.first = false;
-        self.fails = (self.fails + 1).min(MOST_FAILS);
+        self.fails = if self.limit < self.ceiling - self.ceiling / 8 { 1 } else { (self.fails + 1).min(MOST_FAILS) };
+        self.ceiling = self.limit;
         self.wait = 1 << self.fails;
     }
 
@@ -352,12 +399,28 @@ impl Window {
         }
     }
 
+    /// Whether more are dropped than this share, in 1/1024, explains: a sixteenth more, and not by chance.
+    fn has_more_drops_than(&self, share: u64) -> bool {
+        let all = self.all().count + self.drops;
+        let usual = all * (share + DROPS) / WHOLE;
+        self.drops > usual + 2 * (usual + 1).isqrt()
+    }
+
     /// Answers that make the mean latency sure to a twentieth.
     fn needed(&self) -> u64 {
         let all = self.all();
         let mean = (all.latency >> 4) / all.count.max(1);
         let variance = (self.squares / all.count.max(1)).saturating_sub(mean.pow(2));
         (400 * variance / mean.pow(2).max(1)).min(MOST_ANSWERS)
+    }
+
+    /// The part of the limit to raise it by. Where answers differ much a small step would not be seen.
+    fn visible_step(&self) -> u32 {
+        match self.needed() {
+            0..512 => 8,
+            512..2048 => 4,
+            _ => 2,
+        }
     }
 
     /// Whether those that started among more in flight took no longer, where that can be said.
@@ -413,13 +476,13 @@ const FLAT: i64 = 256;
 const LEAST_MOVE: i64 = 102;
 /// One and a half in flight are as good as alone.
 const ALONE: u64 = 1536;
-/// A sixteenth more drops than there always are, and three of them, are a reason.
 const DROPS: u64 = WHOLE / 16;
-const FEWEST_DROPS: u64 = 3;
 const LEAST_ANSWERS: u64 = 8;
 const MOST_ANSWERS: u64 = 4096;
 /// In microseconds.
 const LEAST_WINDOW: u64 = 50_000;
+/// Before anything is known of the slow ones.
+const FIRST_WINDOW: u64 = 500_000;
 const LONGEST_WINDOW: u64 = 20_000_000;
 const LONGEST_SETTLING: u64 = 2_000_000;
-const MOST_FAILS: u32 = 6;
+const MOST_FAILS: u32 = 7;

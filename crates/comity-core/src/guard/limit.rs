@@ -132,7 +132,7 @@ impl Limit {
         }
     }
 
-    /// Whether a bucket is as good as new at `now`: dropping it never lets anybody in sooner.
+    /// Whether a bucket is as good as new at `now`: whoever drops it lets in no more than the limit allows.
     pub fn is_full(&self, now: Instant, bucket: &Bucket) -> bool {
         self.full_at(bucket) <= micros(now)
     }

@@ -1,8 +1,8 @@
 //! `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers-12): what a limit is, and what is left of it.
 
-use std::fmt::Write;
 use std::time::Duration;
 
+use bytes::Bytes;
 use comity_core::guard::{Left, NamedLimit, retry_after};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
@@ -51,17 +51,38 @@ pub(crate) fn add_left(headers: &mut HeaderMap, left: HeaderValue) {
 /// client that keeps to `r` within `t` is never refused, and Retry-After never ends before `t`. Less than a second cannot
 /// be said, and rounding it up would hold a client far below a quick limit: then `t` stands only where nothing is left.
 pub(crate) fn left<'a>(limits: impl Iterator<Item = (&'a PolicyField, &'a Left)>) -> Option<HeaderValue> {
-    let mut field = String::with_capacity(64);
+    let mut field = Vec::with_capacity(64);
     for (policy, left) in limits {
-        let comma = if field.is_empty() { "" } else { ", " };
+        if !field.is_empty() {
+            field.extend_from_slice(b", ");
+        }
+        field.extend_from_slice(b"\"");
+        field.extend_from_slice(policy.name.as_bytes());
+        field.extend_from_slice(b"\";r=");
+        push_number(&mut field, u64::from(left.remaining));
         let wait = left.retry.unwrap_or(left.next);
-        // Writing to a String does not fail.
-        let _ = write!(field, "{comma}\"{}\";r={}", policy.name, left.remaining);
         if wait >= LEAST_SAID || left.retry.is_some() || left.remaining == 0 {
-            let _ = write!(field, ";t={}", retry_after(wait));
+            field.extend_from_slice(b";t=");
+            push_number(&mut field, retry_after(wait));
         }
     }
-    HeaderValue::try_from(field).ok().filter(|field| !field.is_empty())
+    let field = Some(field).filter(|field| !field.is_empty())?;
+    HeaderValue::from_maybe_shared(Bytes::from(field)).ok()
+}
+
+/// Appends a number in decimal. Every admitted answer has some: `write!` would take most of the time.
+fn push_number(text: &mut Vec<u8>, mut number: u64) {
+    let mut digits = [0; 20];
+    let mut first = digits.len();
+    loop {
+        first -= 1;
+        digits[first] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    text.extend_from_slice(&digits[first..]);
 }
 
 /// How many requests in how many whole seconds.

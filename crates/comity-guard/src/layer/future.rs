@@ -13,7 +13,7 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use super::GuardBody;
-use crate::state::Admitted;
+use crate::state::{Admitted, Refusal};
 
 pin_project! {
     /// The answer to come, of the service inside or of the guard. Dropped, it gives its place in flight back and stops
@@ -29,7 +29,7 @@ pin_project! {
     enum State<F, T, E> {
         // The common way: without a box.
         Called { #[pin] future: F, admitted: Admitted },
-        Refused { answer: Option<Response<Bytes>> },
+        Refused { answer: Option<Refusal> },
         Later { future: Boxed<T, E> },
     }
 }
@@ -39,7 +39,7 @@ type Boxed<T, E> = Pin<Box<dyn Future<Output = Result<Waited<T>, E>> + Send>>;
 
 enum Waited<T> {
     Served(T, Admitted),
-    Refused(Response<Bytes>),
+    Refused(Refusal),
 }
 
 impl<F, T, E> GuardFuture<F, T, E> {
@@ -47,13 +47,13 @@ impl<F, T, E> GuardFuture<F, T, E> {
         Self { state: State::Called { future, admitted } }
     }
 
-    pub(super) fn refused(answer: Response<Bytes>) -> Self {
+    pub(super) fn refused(answer: Refusal) -> Self {
         Self { state: State::Refused { answer: Some(answer) } }
     }
 
     /// Waits until it is let in, then for the service to be ready.
     pub(super) fn later<S, B>(
-        admission: impl Future<Output = Result<Admitted, Response<Bytes>>> + Send + 'static,
+        admission: impl Future<Output = Result<Admitted, Refusal>> + Send + 'static,
         mut service: S,
         mut request: Request<B>,
     ) -> Self
@@ -130,7 +130,7 @@ impl Admitted {
     /// In a dry run, marks what would have been refused.
     pub(super) fn mark(&self, extensions: &mut Extensions) {
         if let Some(would) = &self.would {
-            extensions.insert(would.clone());
+            extensions.insert((**would).clone());
         }
     }
 }

@@ -23,7 +23,7 @@ use tower_service::Service;
 
 use self::peer::PeerFrom;
 use crate::key::Head;
-use crate::state::{Begun, Guard};
+use crate::state::{Begun, Guard, Known};
 
 /// Wraps services in a guard. All of them share its limits.
 #[derive(Clone, Debug)]
@@ -41,6 +41,7 @@ pub struct GuardService<S> {
     /// Whether `inner` has been found ready and not been called since.
     ready: bool,
     guard: Guard,
+    known: Known,
     peer: PeerFrom,
 }
 
@@ -69,7 +70,8 @@ impl<S> Layer<S> for GuardLayer {
     type Service = GuardService<S>;
 
     fn layer(&self, inner: S) -> GuardService<S> {
-        GuardService { inner, ready: false, guard: self.guard.clone(), peer: self.peer.clone() }
+        let (guard, known, peer) = (self.guard.clone(), self.guard.known(), self.peer.clone());
+        GuardService { inner, ready: false, guard, known, peer }
     }
 }
 
@@ -93,7 +95,8 @@ where
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let peer = self.peer.of(request.extensions());
-        match self.guard.begin(&Head::of(&request, peer)) {
+        let live = self.guard.latest(&mut self.known);
+        match self.guard.begin(live, &Head::of(&request, peer)) {
             Begun::Refused(answer) => GuardFuture::refused(answer),
             Begun::Admitted(admitted) if std::mem::take(&mut self.ready) => {
                 admitted.mark(request.extensions_mut());
@@ -111,7 +114,13 @@ where
 impl<S: Clone> Clone for GuardService<S> {
     fn clone(&self) -> Self {
         // Readiness is one service's own and no clone's.
-        Self { inner: self.inner.clone(), ready: false, guard: self.guard.clone(), peer: self.peer.clone() }
+        Self {
+            inner: self.inner.clone(),
+            ready: false,
+            guard: self.guard.clone(),
+            known: self.known.clone(),
+            peer: self.peer.clone(),
+        }
     }
 }
 

@@ -127,7 +127,7 @@ impl Door {
 
     /// Gives what places there are to those who wait. Nothing is sent under the lock: who has gone away meanwhile gives its
     /// place back at once.
-    fn hand_out(&self, guard: &Guard) {
+    pub(super) fn hand_out(&self, guard: &Guard) {
         let now = guard.now();
         loop {
             let mut state = self.state.lock();

@@ -8,7 +8,19 @@ use parking_lot::RwLock;
 use crate::rules::{Plan, Settings};
 
 /// The settings that hold at the moment. A request keeps to those it began under.
-pub(super) struct InForce(RwLock<Arc<Live>>);
+pub(super) struct InForce {
+    live: RwLock<Arc<Live>>,
+    /// Goes up with each change, after it.
+    changes: AtomicU64,
+}
+
+/// The settings in force as one service knows them: it asks for them only when they have changed, so that services on many
+/// threads share no counter for it.
+#[derive(Clone)]
+pub(crate) struct Known {
+    live: Arc<Live>,
+    changes: u64,
+}
 
 /// Settings, and what belongs to each of their rules.
 pub(crate) struct Live {
@@ -20,16 +32,32 @@ pub(crate) struct Live {
 
 impl InForce {
     pub(super) fn new(live: Live) -> Self {
-        Self(RwLock::new(Arc::new(live)))
+        Self { live: RwLock::new(Arc::new(live)), changes: AtomicU64::new(0) }
     }
 
     pub(super) fn get(&self) -> Arc<Live> {
-        Arc::clone(&self.0.read())
+        Arc::clone(&self.live.read())
+    }
+
+    pub(super) fn known(&self) -> Known {
+        let changes = self.changes.load(Ordering::Acquire);
+        Known { live: self.get(), changes }
     }
 
     pub(super) fn replace(&self, next: impl FnOnce(&Live) -> Live) {
-        let mut live = self.0.write();
+        let mut live = self.live.write();
         *live = Arc::new(next(&live));
+        self.changes.fetch_add(1, Ordering::Release);
+    }
+}
+
+impl Known {
+    /// The settings in force now.
+    pub(super) fn latest(&mut self, in_force: &InForce) -> &Arc<Live> {
+        if in_force.changes.load(Ordering::Acquire) != self.changes {
+            *self = in_force.known();
+        }
+        &self.live
     }
 }
 

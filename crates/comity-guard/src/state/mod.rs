@@ -9,8 +9,9 @@ mod live;
 pub use counted::Counted;
 pub use decision::{Decision, Outcome, WouldRefuse};
 
-pub(crate) use admit::{Admitted, Begun};
+pub(crate) use admit::{Admitted, Begun, Refusal};
 pub(crate) use door::Place;
+pub(crate) use live::{Known, Live};
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -23,7 +24,7 @@ use comity_store::guard::{BucketTable, BucketTableSettings, Buckets};
 use self::counted::Tally;
 use self::decision::Watch;
 use self::door::Door;
-use self::live::{InForce, Live};
+use self::live::InForce;
 use crate::clock;
 use crate::layer::GuardLayer;
 use crate::rules::{Settings, SettingsError};
@@ -46,10 +47,16 @@ pub struct Guard(Arc<Inner>);
 struct Inner {
     in_force: InForce,
     door: Door,
-    buckets: Arc<dyn Buckets>,
+    buckets: Kept,
     clock: ReadClock,
     tally: Tally,
     watch: Watch,
+}
+
+/// Where the buckets are kept. This process's own table is asked without a detour.
+enum Kept {
+    Here(BucketTable),
+    There(Arc<dyn Buckets>),
 }
 
 impl Guard {
@@ -67,7 +74,7 @@ impl Guard {
     /// As [`Guard::new`].
     pub fn in_memory(settings: Settings, table: BucketTableSettings) -> Result<Self, SettingsError> {
         let seed = RandomState::new().hash_one(0u64);
-        Self::over(settings, Arc::new(BucketTable::new(table, seed, clock::of_this_process())))
+        Self::keeping(settings, Kept::Here(BucketTable::new(table, seed, clock::of_this_process())))
     }
 
     /// A guard whose buckets are kept in a store that others may share.
@@ -75,8 +82,12 @@ impl Guard {
     /// # Errors
     /// As [`Guard::new`].
     pub fn over(settings: Settings, buckets: Arc<dyn Buckets>) -> Result<Self, SettingsError> {
+        Self::keeping(settings, Kept::There(buckets))
+    }
+
+    fn keeping(settings: Settings, buckets: Kept) -> Result<Self, SettingsError> {
         settings.check()?;
-        let clock = buckets.clock();
+        let clock = buckets.as_dyn().clock();
         Ok(Self(Arc::new(Inner {
             door: Door::of(&settings, clock())?,
             in_force: InForce::new(Live::of(settings, None)),
@@ -105,6 +116,7 @@ impl Guard {
             (before.settings.in_flight, before.settings.queue) != (settings.in_flight, settings.queue);
         if in_flight_changed {
             self.0.door.set(&settings, now)?;
+            self.0.door.hand_out(self);
         }
         self.0.in_force.replace(|before| Live::of(settings, Some(before)));
         Ok(())
@@ -118,7 +130,7 @@ impl Guard {
 
     /// What was decided until now, and how it stands.
     pub fn counted(&self) -> Counted {
-        let (live, door, buckets) = (self.live(), self.0.door.stands(), self.0.buckets.counts());
+        let (live, door, buckets) = (self.live(), self.0.door.stands(), self.0.buckets.as_dyn().counts());
         self.0.tally.read(&live, &door, &buckets)
     }
 
@@ -127,12 +139,36 @@ impl Guard {
         self.live().settings.describe()
     }
 
+    /// The settings in force, for a service to keep.
+    pub(crate) fn known(&self) -> Known {
+        self.0.in_force.known()
+    }
+
+    /// What a service keeps, brought up to date.
+    pub(crate) fn latest<'k>(&self, known: &'k mut Known) -> &'k Arc<Live> {
+        known.latest(&self.0.in_force)
+    }
+
     fn live(&self) -> Arc<Live> {
         self.0.in_force.get()
     }
 
     fn now(&self) -> Instant {
         (self.0.clock)()
+    }
+}
+
+impl Kept {
+    fn as_dyn(&self) -> &dyn Buckets {
+        match self {
+            Self::Here(table) => table,
+            Self::There(buckets) => &**buckets,
+        }
+    }
+
+    /// Whether a store that others share is out of reach.
+    fn is_lost(&self) -> bool {
+        matches!(self, Self::There(buckets) if buckets.standing().lost.is_some())
     }
 }
 

@@ -217,13 +217,160 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use core::time::Duration;
     use std::sync::Arc;
 
+    use comity_core::guard::{LeakyBucket, Limit, NamedLimit, Ruling, TokenBucket};
+
     use super::*;
-    use crate::guard::conformance;
+    use crate::guard::{ChargeError, Key, conformance};
 
     #[test]
     fn it_passes_the_suite() {
-        conformance::every_check(|| BucketTable::new(BucketTableSettings::default(), 7, Arc::new(|| Instant::ZERO)));
+        conformance::every_check(|| table(1_000_000, 32));
+        conformance::every_check(|| table(64, 1));
+    }
+
+    #[test]
+    fn g06_ten_million_keys_stay_within_the_bound() {
+        let (table, limit) = (table(100_000, 32), per_second(20, 20));
+        // Without optimisation ten million take most of a minute, and show no more.
+        let keys = if cfg!(debug_assertions) { 1_000_000 } else { 10_000_000u64 };
+        for n in 0..keys {
+            // A million a second: each bucket is full again after a twentieth of a second.
+            assert!(ask(&table, n, &limit, &n.to_le_bytes()).refused().is_none());
+        }
+        let counts = table.counts();
+        assert!(counts.keys <= 51_000, "those in debt, and hardly more: {counts:?}");
+        assert!(counts.shared == 0 && counts.dropped >= keys - 51_000, "{counts:?}");
+    }
+
+    #[test]
+    fn g06_a_table_shrinks_when_its_clients_have_gone() {
+        let (table, limit) = (table(100_000, 4), per_second(1, 1));
+        for n in 0..50_000u64 {
+            ask(&table, n, &limit, &n.to_le_bytes());
+        }
+        assert_eq!(table.counts().keys, 50_000);
+        for n in 50_000..100_000u64 {
+            ask(&table, 10_000_000 + (n - 50_000) * 10_000, &limit, &n.to_le_bytes());
+        }
+        assert!(table.counts().keys < 200, "{:?}", table.counts());
+    }
+
+    #[test]
+    fn g8_a_flood_of_forged_keys_makes_no_debt_forgotten() {
+        let (table, limit) = (table(1000, 8), per_second(1, 2));
+        for _ in 0..2 {
+            assert!(ask(&table, 0, &limit, b"noisy").refused().is_none());
+        }
+        for n in 0..200_000u64 {
+            ask(&table, n, &limit, &n.to_le_bytes());
+            if n % 1000 == 0 {
+                assert!(ask(&table, n, &limit, b"noisy").refused().is_some(), "after {n} forged keys");
+            }
+        }
+        let counts = table.counts();
+        assert_eq!((counts.keys <= 1000, counts.dropped), (true, 0), "all were in debt: {counts:?}");
+        assert!(counts.shared > 190_000, "{counts:?}");
+    }
+
+    #[test]
+    fn g8_new_keys_share_one_bucket_when_all_are_in_debt() {
+        let (table, limit) = (table(10, 1), per_second(1, 3));
+        for n in 0..10u8 {
+            assert!(!ask(&table, 0, &limit, &[n]).left()[0].shared);
+        }
+        let rest: Vec<bool> = (10..20u8)
+            .map(|n| {
+                let verdict = ask(&table, 0, &limit, &[n]);
+                assert!(verdict.left()[0].shared);
+                verdict.refused().is_none()
+            })
+            .collect();
+        assert_eq!(rest.iter().filter(|admitted| **admitted).count(), 3, "one bucket for all of them");
+        assert_eq!(table.counts(), Counts { keys: 10, dropped: 0, shared: 10 });
+        assert!(ask(&table, 0, &limit, &[0]).refused().is_none(), "those that are known have their own");
+        assert!(ask(&table, 1_000_000, &limit, &[10]).refused().is_none());
+        assert!(!ask(&table, 1_000_000, &limit, &[11]).left()[0].shared, "full ones have made room");
+    }
+
+    /// Full ones are found even where every bucket was used again after it was noted when it would be full.
+    #[test]
+    fn g8_a_full_bucket_is_found_among_many_in_debt() {
+        let (table, limit) = (table(1000, 1), per_second(1, 10));
+        for round in 0..5u64 {
+            for n in 0..1000u64 {
+                ask(&table, round * 1000 + n, &limit, &n.to_le_bytes());
+            }
+        }
+        assert_eq!(table.counts().shared, 0);
+        // All but one are kept in debt.
+        for second in 1..6u64 {
+            for n in 1..1000u64 {
+                ask(&table, second * 1_000_000 + n, &limit, &n.to_le_bytes());
+            }
+        }
+        let shared = (0..200u64).filter(|n| ask(&table, 5_999_000, &limit, &(5000 + n).to_le_bytes()).left()[0].shared);
+        assert!(shared.count() >= 198, "one was full, the others were not");
+        assert_eq!(table.counts().dropped, 1, "and it was found within {} takes", 200);
+    }
+
+    #[test]
+    fn a_refused_newcomer_is_not_remembered() {
+        let (table, own, all) = (table(1000, 4), per_second(1, 1), NamedLimit::new("all", bucket(1, 1)).unwrap());
+        for n in 0..500u64 {
+            let key = n.to_le_bytes();
+            let charges = [
+                Charge { limit: &own, key: Key::new(&key).unwrap(), cost: 1 },
+                Charge { limit: &all, key: Key::ALL, cost: 1 },
+            ];
+            let verdict = table.take_now(Instant::ZERO, Charges::new(&charges).unwrap());
+            assert_eq!(verdict.refused().map(|(by, _)| by), (n > 0).then_some(1));
+        }
+        assert_eq!(table.counts().keys, 2);
+    }
+
+    #[test]
+    fn g5_charges_that_cannot_be_are_refused() {
+        let limit = per_second(1, 3);
+        let charge = |cost| Charge { limit: &limit, key: Key::ALL, cost };
+        assert!(matches!(Charges::new(&[charge(4)]), Err(ChargeError::Cost { .. })));
+        assert!(matches!(Charges::new(&[charge(0)]), Err(ChargeError::Cost { .. })));
+        assert_eq!(Charges::new(&[charge(1), charge(1)]).unwrap_err(), ChargeError::Twice("per-client".to_owned()));
+        let many: Vec<NamedLimit> = (0..9).map(|n| NamedLimit::new(&format!("l{n}"), bucket(1, 1)).unwrap()).collect();
+        let many: Vec<Charge<'_>> = many.iter().map(|limit| Charge { limit, key: Key::ALL, cost: 1 }).collect();
+        assert_eq!(Charges::new(&many).unwrap_err(), ChargeError::TooMany(9));
+        assert_eq!(Key::new(&[0; 257]).unwrap_err(), ChargeError::LongKey(257));
+        assert!(table(1, 1).take_now(Instant::ZERO, Charges::new(&[]).unwrap()).refused().is_none());
+    }
+
+    #[test]
+    fn g25_those_that_wait_for_their_turn_are_in_debt_until_it_comes() {
+        let table = table(1, 1);
+        let limit = NamedLimit::new("leaky", LeakyBucket::new(1, Duration::from_secs(1), 5).unwrap().into()).unwrap();
+        ask(&table, 0, &limit, b"a");
+        ask(&table, 0, &limit, b"a");
+        assert!(ask(&table, 1_999_999, &limit, b"b").left()[0].shared);
+        let verdict = ask(&table, 2_000_000, &limit, b"c");
+        assert!(matches!(verdict.ruling(), Ruling::Admitted { delayed_by: None, .. }));
+        assert!(!verdict.left()[0].shared, "the place of `a` is free");
+    }
+
+    fn table(most_keys: u32, shards: u32) -> BucketTable {
+        BucketTable::new(BucketTableSettings { most_keys, shards }, 7, Arc::new(|| Instant::ZERO))
+    }
+
+    fn bucket(count: i64, burst: i64) -> Limit {
+        TokenBucket::rate(count, Duration::from_secs(1), burst).unwrap().into()
+    }
+
+    fn per_second(count: i64, burst: i64) -> NamedLimit {
+        NamedLimit::new("per-client", bucket(count, burst)).unwrap()
+    }
+
+    fn ask(table: &BucketTable, micros: u64, limit: &NamedLimit, key: &[u8]) -> Verdict {
+        let charges = [Charge { limit, key: Key::new(key).unwrap(), cost: 1 }];
+        table.take_now(Instant::from_nanos(micros * 1000), Charges::new(&charges).unwrap())
     }
 }
