@@ -8,10 +8,12 @@
 //! - [`policy`]: turns what was taught into a pace.
 //! - [`limits`]: when a request may start: decide all, then charge all.
 //! - [`schedule`]: who of those that wait goes next.
+//! - [`guard`]: the server's side: who of those that ask is let in.
 //! - [`uplink`]: what all hosts have in common: when most slow down together it is our own way out.
 
 extern crate alloc;
 
+pub mod guard;
 pub mod limits;
 pub mod policy;
 pub mod schedule;

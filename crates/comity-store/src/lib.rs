@@ -3,9 +3,12 @@
 //! A store makes the core's decisions atomic and remembers them; it decides nothing itself. [`Memory`] serves one process;
 //! a [`Shared`] store keeps the memories of several in step. Every store passes the same [`conformance`] suite, a shared
 //! one [joined](Joined) to a memory.
+//!
+//! [`guard`] is the same for the server's side.
 
 mod alone;
 pub mod conformance;
+pub mod guard;
 mod joined;
 mod memory;
 mod shared;

@@ -9,6 +9,7 @@ mod aimd;
 mod alone;
 mod cells;
 mod concurrency;
+mod guard;
 mod names;
 mod order;
 mod pauses;

@@ -1,0 +1,19 @@
+//! The same courtesy from the server's side: a guard in front of a server.
+//!
+//! [`Guard`] holds the limits and what each client has left of them; [`Guard::layer`] wraps a tower service, in axum or
+//! under hyper, so that requests beyond them are answered with 429 or 503, an exact Retry-After and the RateLimit fields.
+
+pub mod answer;
+mod clock;
+pub mod key;
+pub mod layer;
+pub mod proxy;
+pub mod rules;
+pub mod state;
+
+pub use answer::Answers;
+pub use comity_core::guard::{FixedWindow, LeakyBucket, Limit, ParameterError, TokenBucket};
+pub use key::{ClientKey, ForwardedField, KeyBy, Network};
+pub use layer::{GuardLayer, GuardService, PeerAddress};
+pub use rules::{Counts, InFlight, OnStoreFailure, Queue, Route, RouteError, Rule, Settings, SettingsError};
+pub use state::{Counted, Decision, Guard, Outcome, WouldRefuse};
