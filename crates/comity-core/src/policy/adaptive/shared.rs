@@ -36,10 +36,10 @@ impl Rate {
             return;
         }
         self.shared = true;
-        // The faster of the two last means: a bucket that was full in between lost some.
-        self.good = mean.map_or(last, |mean| if self.held == 0 { mean } else { mean.min(self.held) });
-        self.held = mean.unwrap_or(0);
         self.interval = last.saturating_add(if count < FEW { last / 4 } else { last / 7 });
+        // The faster of the two last means: a bucket that was full in between lost some.
+        self.good = mean.map_or(self.interval, |mean| if self.held == 0 { mean } else { mean.min(self.held) });
+        self.held = mean.unwrap_or(0);
         self.phase = Phase::Probe;
         self.begin_step(started);
     }
