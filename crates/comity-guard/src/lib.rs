@@ -2,6 +2,12 @@
 //!
 //! [`Guard`] holds the limits and what each client has left of them; [`Guard::layer`] wraps a tower service, in axum or
 //! under hyper, so that requests beyond them are answered with 429 or 503, an exact Retry-After and the RateLimit fields.
+//! [`proxy`] is a reverse proxy to put it in front of any server; `comity guard` is the two together.
+//!
+//! ```text
+//! key: whom it counts as ─► rules: which limits ─► state: gate, then all limits at once ─► layer: serve or answer
+//!                                                                                     proxy: server ─ forward ─ upstream
+//! ```
 
 pub mod answer;
 mod clock;
