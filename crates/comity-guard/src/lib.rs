@@ -23,3 +23,8 @@ pub use key::{ClientKey, ForwardedField, KeyBy, Network};
 pub use layer::{GuardLayer, GuardService, PeerAddress};
 pub use rules::{Counts, InFlight, OnStoreFailure, Queue, Route, RouteError, Rule, Settings, SettingsError};
 pub use state::{Counted, Decision, Guard, Outcome, WouldRefuse};
+
+/// The guide's example compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/guard.md")]
+mod guide {}

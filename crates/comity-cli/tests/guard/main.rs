@@ -5,6 +5,7 @@
 
 mod answers;
 mod clients;
+mod guide;
 mod load;
 mod signals;
 mod told;

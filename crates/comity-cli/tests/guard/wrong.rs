@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-use crate::town::{command, far_end};
+use crate::town::command;
 
 /// Exit code and standard error.
 fn refused(words: &[&str]) -> (Option<i32>, String) {
@@ -49,9 +49,8 @@ fn a_wrong_value_names_flag_value_and_what_is_allowed_and_nothing_is_listened_on
 
 #[test]
 fn an_address_that_is_taken_is_named() {
-    let taken = far_end().addr().to_string();
-    let far_end = TcpListener::bind(&taken).or_else(|_| TcpListener::bind("127.0.0.1:0")).unwrap();
-    let taken = far_end.local_addr().unwrap().to_string();
+    let holder = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = holder.local_addr().unwrap().to_string();
     for words in [&["--listen", &taken][..], &["--listen", "127.0.0.1:0", "--admin", &taken]] {
         let (code, error) = refused(&[&["--upstream", "http://127.0.0.1:1", "--rate", "1"], words].concat());
         assert_eq!(code, Some(1), "{error}");
