@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -114,4 +115,36 @@ fn x5_the_control_without_a_guard_breaks_it() {
     let admitted = hammer(&far_end, far_end.addr(), Duration::from_millis(300));
     let told = breaks_the_law(&admitted[..admitted.len().min(400)], 10, 20.0);
     assert!(told.is_some(), "{} arrived", admitted.len());
+}
+
+/// `comity audit` over two processes of curl that heed nothing: its exit code and what it prints.
+fn audited(guarded: bool) -> (Option<i32>, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let comity = assert_cmd::cargo::cargo_bin("comity");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guard/hammer.sh");
+    let mut command = Command::new(&comity);
+    command.args(["audit", "-q", "--rate", "2/s", "--burst", "5", "--tolerance", "250ms"]);
+    command.args(["--workers", "2", "--requests", "6", "--", "sh"]).arg(script).env("FOLDER", folder.path());
+    if guarded {
+        command.env("GUARD", &comity);
+    }
+    let output = command.output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8_lossy(&text).into_owned())
+}
+
+#[test]
+fn x6_the_auditor_passes_what_the_guard_lets_through_and_fails_the_same_without_it() {
+    if Command::new("curl").arg("--version").output().is_err() {
+        return skipped("curl is not installed");
+    }
+    let (code, told) = audited(true);
+    assert!(code == Some(0) && told.contains("Verdict: passes"), "{told}");
+    let (code, told) = audited(false);
+    assert!(code == Some(1) && told.contains("Verdict: fails"), "{told}");
+}
+
+/// Says so past the test runner's capture.
+fn skipped(lacking: &str) {
+    let _ = writeln!(std::io::stderr(), "skipped: {lacking}");
 }
