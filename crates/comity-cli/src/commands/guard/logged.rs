@@ -91,8 +91,8 @@ impl Entry {
             tls: peer.is_some_and(|peer| peer.tls),
             method: request.method().as_str().chars().take(LONGEST).collect(),
             host: uri.host().map(str::to_owned).or_else(|| text(headers, &header::HOST)),
-            path: uri.path().to_owned(),
-            query: uri.query().filter(|_| log.with_query).map(str::to_owned),
+            path: uri.path().chars().take(LONGEST_PATH).collect(),
+            query: uri.query().filter(|_| log.with_query).map(|query| query.chars().take(LONGEST_PATH).collect()),
             user_agent: text(headers, &header::USER_AGENT),
             ..Line::default()
         };
@@ -162,5 +162,7 @@ fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     Some(String::from_utf8_lossy(value.as_bytes()).chars().take(LONGEST).collect())
 }
 
-/// Characters of a client's own text that are logged, but of the path.
+/// Characters of a client's own text that are logged …
 const LONGEST: usize = 256;
+/// … and of a path or a query: with the bound on lines that wait, the log takes some 20 MB of memory at most.
+const LONGEST_PATH: usize = 2048;

@@ -48,6 +48,7 @@ pub(crate) struct GuardCommand {
 
 impl GuardCommand {
     pub(crate) fn run(self) -> Result<Exit> {
+        self.told.go_together()?;
         let settings = self.limits.settings()?;
         let teller = Teller::new(&self.told, &self.upstream.upstream);
         let certificates = self.listen.certificates()?;

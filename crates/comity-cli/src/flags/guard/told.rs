@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::listen::address;
+use crate::exit::Usage;
 
 /// What is told.
 #[derive(Clone, Debug, Default, Args)]
@@ -36,6 +37,20 @@ pub(crate) struct ToldFlags {
     /// Say nothing but errors
     #[arg(short = 'q', long)]
     pub(crate) quiet: bool,
+}
+
+impl ToldFlags {
+    /// Checks that the flags go together.
+    ///
+    /// # Errors
+    /// Two kinds of lines would be on standard output.
+    pub(crate) fn go_together(&self) -> Result<(), Usage> {
+        if self.json && self.access_log == Some(LogTo::Stdout) {
+            let allowed = "allowed is a file, or - without --json";
+            return Err(Usage(format!("--access-log -: standard output has the lines of --json; {allowed}")));
+        }
+        Ok(())
+    }
 }
 
 /// Where access is logged.
@@ -96,6 +111,9 @@ mod tests {
             parse::<ToldFlags>(&["--access-log", "a.log"]).unwrap().access_log,
             Some(LogTo::File("a.log".into()))
         );
+        let both = parse::<ToldFlags>(&["--access-log", "-", "--json"]).unwrap();
+        assert!(both.go_together().unwrap_err().0.contains("--access-log -: standard output has the lines of --json"));
+        assert!(parse::<ToldFlags>(&["--access-log", "a", "--json"]).unwrap().go_together().is_ok());
         refused::<ToldFlags>(&["--access-log-query"], &["--access-log"]);
         refused::<ToldFlags>(&["--access-log", ""], &["--access-log", "allowed is the name of a file"]);
     }
