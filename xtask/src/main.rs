@@ -24,7 +24,7 @@ const CHORES: &[Chore] = &[
     Chore { name: "test", about: "all that CI checks, in order, up to the first failure", run: test::run },
     Chore {
         name: "bench",
-        about: "decisions, waiting, fetching and shared stores beside their peers; prints ratios",
+        about: "decisions, waiting, fetching, shared stores and the guard beside their peers; prints ratios",
         run: bench::run,
     },
     Chore {

@@ -1,7 +1,7 @@
 //! The `comity` command: courteous HTTP at full speed.
 //!
 //! ```text
-//! flags ─ one struct a concern ─► commands ─ fetch · demo · explain · hosts · forget · audit · presets · simulate
+//! flags ─ one struct a concern ─► commands ─ fetch · demo · explain · hosts · forget · audit · guard · presets · simulate
 //!                                    └► screen (stderr is words) · stdout (data)
 //! ```
 

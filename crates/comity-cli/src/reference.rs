@@ -49,6 +49,23 @@ fn the_reference_of_the_configuration_is_what_the_code_says() {
 }
 
 #[test]
+fn the_reference_of_the_guards_file_is_what_the_code_says() {
+    let mut text = format!("# `guard.toml`\n\n{NOTE}\n{GUARD}");
+    for (table, keys) in comity_guard::rules::KEYS {
+        let title = match *table {
+            "" => "## At the top".to_owned(),
+            "limit" => "## `[[limit]]`".to_owned(),
+            other => format!("## `[{other}]`"),
+        };
+        let _ = writeln!(text, "\n{title}\n\n| key | meaning |\n|---|---|");
+        for (key, meaning) in *keys {
+            let _ = writeln!(text, "| `{key}` | {meaning} |");
+        }
+    }
+    check("guard.md", &text);
+}
+
+#[test]
 fn the_reference_of_the_presets_is_what_the_data_says() {
     let mut text = format!("# Published limits of well-known services\n\n{NOTE}\n{PRESETS}\n");
     for preset in comity::presets::presets().unwrap() {
@@ -92,6 +109,10 @@ A table's name is a host, `host:port`, an IP address, `*.domain`, or `*`, perhap
 identity (`example.org#gold`, `#*` for each by itself). What these mean: [how the pace is found](../concepts/pace.md).
 
 ## Keys of `[default]` and `[limits.\"…\"]`
+";
+
+const GUARD: &str = "Given to `comity guard --config`, and read again at SIGHUP. Flags come before its keys, and add to its limits and exemptions.
+[An example](../guide/guard.md#limits-by-route).
 ";
 
 const PRESETS: &str = "They hold in `comity fetch` from the start. Your own limits win where they are stricter, or with

@@ -1,6 +1,7 @@
-//! `cargo xtask bench [decide] [waiting] [fetch] [memory] [store] [redis]`: beside the peers, in one run, as ratios.
+//! `cargo xtask bench [decide] [waiting] [fetch] [memory] [store] [redis] [guard]`: beside the peers, in one run, as ratios.
 
 mod fetch;
+mod guard;
 mod memory;
 mod server;
 mod stores;
@@ -13,7 +14,7 @@ use crate::workspace::{Workspace, run as run_command};
 
 /// Runs the benchmarks that are named, or all.
 pub(crate) fn run(workspace: &Workspace, arguments: &[String]) -> anyhow::Result<()> {
-    const KNOWN: [&str; 6] = ["decide", "waiting", "fetch", "memory", "store", "redis"];
+    const KNOWN: [&str; 7] = ["decide", "waiting", "fetch", "memory", "store", "redis", "guard"];
     if let Some(unknown) = arguments.iter().find(|argument| !KNOWN.contains(&argument.as_str())) {
         bail!("no benchmark is called `{unknown}`; there is: {}", KNOWN.join(", "));
     }
@@ -22,7 +23,7 @@ pub(crate) fn run(workspace: &Workspace, arguments: &[String]) -> anyhow::Result
         println!("\n== {bench}: cargo bench -p comity --bench {bench}");
         cargo(workspace, &["bench", "--locked", "-q", "-p", "comity", "--bench", bench])?;
     }
-    if wanted("fetch") || wanted("memory") {
+    if wanted("fetch") || wanted("memory") || wanted("guard") {
         cargo(workspace, &["build", "--locked", "-q", "--release", "-p", "comity-cli"])?;
         cargo(
             workspace,
@@ -41,6 +42,9 @@ pub(crate) fn run(workspace: &Workspace, arguments: &[String]) -> anyhow::Result
     }
     if wanted("redis") {
         stores::redis(workspace)?;
+    }
+    if wanted("guard") {
+        guard::run(workspace, folder.path())?;
     }
     Ok(())
 }

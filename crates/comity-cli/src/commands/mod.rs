@@ -5,6 +5,7 @@ mod demo;
 mod explain;
 mod fetch;
 mod forget;
+mod guard;
 mod hosts;
 mod presets;
 mod simulate;
@@ -24,6 +25,7 @@ pub(crate) enum Command {
     Forget(forget::ForgetCommand),
     Presets(presets::PresetsCommand),
     Audit(Box<audit::AuditCommand>),
+    Guard(Box<guard::GuardCommand>),
     Simulate(simulate::SimulateCommand),
 }
 
@@ -38,6 +40,7 @@ impl Command {
             Self::Forget(_) => "forget",
             Self::Presets(_) => "presets",
             Self::Audit(_) => "audit",
+            Self::Guard(_) => "guard",
             Self::Simulate(_) => "simulate",
         }
     }
@@ -52,6 +55,7 @@ impl Command {
             Self::Forget(forget) => forget.run(),
             Self::Presets(presets) => presets.run(),
             Self::Audit(audit) => audit.run(),
+            Self::Guard(guard) => guard.run(),
             Self::Simulate(simulate) => simulate.run(),
         }
     }

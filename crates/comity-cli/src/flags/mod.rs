@@ -3,6 +3,7 @@
 pub(crate) mod audit;
 pub(crate) mod connection;
 pub(crate) mod entry;
+pub(crate) mod guard;
 pub(crate) mod input;
 pub(crate) mod look;
 pub(crate) mod output;

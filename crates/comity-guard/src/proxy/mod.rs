@@ -15,13 +15,13 @@
 //! # }
 //! ```
 
-mod clock;
 pub mod forward;
-
 pub mod hop;
 pub mod inflight;
 pub mod server;
 pub mod tunnel;
+
+use crate::clock;
 
 pub use forward::{Forward, Judged, Protocol, Settings, Upstream};
 pub use inflight::{Guarded, Inflight};
