@@ -6,12 +6,24 @@ use comity_core::time::Instant;
 
 use crate::clock::Boot;
 use crate::file::PaceFile;
+use crate::guard::page;
+use crate::index;
 use crate::sum::sum;
 use crate::trouble::Trouble;
+
+/// What a file's records are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holds {
+    /// The pace of scopes.
+    Scopes,
+    /// Buckets of guards, in so many pages.
+    Buckets(u32),
+}
 
 /// What the first block says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
+    pub(crate) holds: Holds,
     /// A number of its own for every file that was ever made.
     pub(crate) generation: u64,
     /// It follows on one that was lost while others may know more (X9).
@@ -52,9 +64,33 @@ pub(crate) enum Found {
     Damaged,
 }
 
+impl Holds {
+    /// Whether a file of the one is of use to whoever looks for the other.
+    pub(crate) fn is_like(self, other: Self) -> bool {
+        matches!((self, other), (Self::Scopes, Self::Scopes) | (Self::Buckets(_), Self::Buckets(_)))
+    }
+
+    /// The length a file has at least when so many slots are used.
+    pub(crate) fn least_length(self, used: u32) -> u64 {
+        match self {
+            Self::Scopes => index::least_length(used),
+            Self::Buckets(pages) => page::length(pages),
+        }
+    }
+
+    /// In words.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Scopes => "the pace of hosts",
+            Self::Buckets(_) => "the buckets of guards",
+        }
+    }
+}
+
 impl Header {
     /// A new file's, whose clock goes on with `base` where others run on it.
     pub(crate) fn new(
+        holds: Holds,
         generation: u64,
         after_loss: bool,
         base: Option<u64>,
@@ -64,6 +100,7 @@ impl Header {
     ) -> Self {
         let base = base.unwrap_or_else(|| wall.saturating_sub(since_boot).max(EARLIEST));
         Self {
+            holds,
             generation,
             after_loss,
             retired: false,
@@ -94,6 +131,11 @@ impl Header {
         !self.boot.is_known() && self.last > now.saturating_add(comity_core::time::nanos(lease))
     }
 
+    /// The length its file has at least.
+    pub(crate) fn least_length(&self) -> u64 {
+        self.holds.least_length(self.used)
+    }
+
     pub(crate) fn read(file: &PaceFile) -> Result<Found, Trouble> {
         let mut bytes = [0; HEADER_BYTES + 8];
         let length = file.read_some(0, &mut bytes)?;
@@ -120,6 +162,12 @@ impl Header {
         bytes[20] = u8::from(self.after_loss);
         bytes[21] = u8::from(self.retired);
         bytes[22] = u8::from(self.settled);
+        // A file of buckets has no hand.
+        let (kind, hand) = match self.holds {
+            Holds::Scopes => (KIND_SCOPES, self.hand),
+            Holds::Buckets(pages) => (KIND_BUCKETS, pages),
+        };
+        bytes[23] = kind;
         let words = [
             self.generation,
             self.born.as_nanos(),
@@ -128,7 +176,7 @@ impl Header {
             self.boot.namespace,
             self.last,
             self.last_wall,
-            u64::from(self.used) << 32 | u64::from(self.hand),
+            u64::from(self.used) << 32 | u64::from(hand),
             self.news,
         ];
         for (at, word) in bytes[24..].chunks_exact_mut(8).zip(words) {
@@ -151,7 +199,14 @@ impl Header {
         if word(8) != sum(HEADER_SEED, &bytes[16..]) || length < HEADER_BYTES {
             return Found::Damaged;
         }
+        let hand = word(80) as u32;
+        let (holds, hand) = match bytes[23] {
+            KIND_SCOPES => (Holds::Scopes, hand),
+            KIND_BUCKETS => (Holds::Buckets(hand), 0),
+            _ => return Found::Damaged,
+        };
         Found::Header(Self {
+            holds,
             after_loss: bytes[20] == 1,
             retired: bytes[21] == 1,
             settled: bytes[22] == 1,
@@ -162,7 +217,7 @@ impl Header {
             last: word(64),
             last_wall: word(72),
             used: (word(80) >> 32) as u32,
-            hand: word(80) as u32,
+            hand,
             news: word(88),
             alone: 0,
         })
@@ -174,6 +229,8 @@ pub(crate) const HEADER_BYTES: usize = 128;
 const MAGIC: &[u8; 8] = b"COMITYPC";
 /// A file of another version is not read.
 const VERSION: u32 = 3;
+const KIND_SCOPES: u8 = 0;
+const KIND_BUCKETS: u8 = 1;
 const HEADER_SEED: u64 = 11;
 /// A machine whose clock was never set starts here, so that "an hour ago" is never before the origin.
 const EARLIEST: u64 = 1_000_000_000_000_000_000;
@@ -186,14 +243,22 @@ mod tests {
     const BOOT: Boot = Boot { id: 1, namespace: 2 };
 
     fn header() -> Header {
-        Header { used: 7, hand: 3, news: 9, ..Header::new(5, true, None, BOOT, 100 * SEC, 1_790_000_000 * SEC) }
+        Header {
+            used: 7,
+            hand: 3,
+            news: 9,
+            ..Header::new(Holds::Scopes, 5, true, None, BOOT, 100 * SEC, 1_790_000_000 * SEC)
+        }
     }
 
     #[test]
     fn a_header_comes_back_from_its_bytes() {
-        match Header::from_bytes(&header().to_bytes(), HEADER_BYTES) {
-            Found::Header(read) => assert_eq!(read, header()),
-            _ => panic!("not read"),
+        let of_buckets = Header { holds: Holds::Buckets(300), hand: 0, ..header() };
+        for header in [header(), of_buckets] {
+            match Header::from_bytes(&header.to_bytes(), HEADER_BYTES) {
+                Found::Header(read) => assert_eq!(read, header),
+                _ => panic!("not read"),
+            }
         }
     }
 

@@ -254,7 +254,7 @@ mod tests {
 
     fn empty() -> (PaceFile, Header) {
         let file = PaceFile::new(tempfile::tempfile().unwrap()).unwrap();
-        let header = Header::new(5, false, None, Boot { id: 1, namespace: 1 }, 0, 0);
+        let header = Header::new(crate::header::Holds::Scopes, 5, false, None, Boot { id: 1, namespace: 1 }, 0, 0);
         file.set_len(least_length(0)).unwrap();
         (file, header)
     }

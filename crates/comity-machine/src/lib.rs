@@ -14,6 +14,10 @@
 //! Beside `pace` stand `pace.lock`, held while a store is made or set aside, and `pace.members/`, a file for each process
 //! that shares it, which it holds locked while it lives.
 //!
+//! # Guards
+//! [`MachineBuckets`] keeps the buckets of guards in the same way in a file of their own beside it, `pace.guard`, whose
+//! records are small and many.
+//!
 //! # What holds
 //! - A process that dies between any two writes has made the others slower at most: a start is charged before it is granted.
 //! - The lock is tried with a deadline. Past it a process goes on with its part of every limit.
@@ -25,6 +29,7 @@
 mod claim;
 mod clock;
 mod file;
+mod guard;
 mod header;
 mod index;
 mod log;
@@ -45,6 +50,7 @@ mod watch;
 #[cfg(test)]
 mod tests;
 
+pub use guard::{BucketSettings, MachineBuckets};
 pub use look::Look;
 pub use machine::{Machine, Settings};
 pub use place::default_path;

@@ -11,7 +11,7 @@ use comity_store::{Known, Listing, Lowered, MemberInfo, Readable, StoreError};
 
 use crate::clock::{self, Boot, Clock};
 use crate::file::PaceFile;
-use crate::header::{Found, Header};
+use crate::header::{Found, Header, Holds};
 use crate::index::{self, record_at};
 use crate::machine::{Settings, read_header};
 use crate::place::Place;
@@ -96,6 +96,9 @@ impl Pace {
     fn header(&self) -> Result<Header, Trouble> {
         let _locked = self.file.lock(self.settings.lock_deadline)?;
         match Header::read(&self.file)? {
+            Found::Header(Header { holds: holds @ Holds::Buckets(_), .. }) => {
+                Err(Trouble::Unusable(format!("it holds {}", holds.name())))
+            }
             Found::Header(header) => Ok(header),
             Found::OtherVersion(version) => {
                 Err(Trouble::Unusable(format!("it has format {version}, of another version")))

@@ -3,7 +3,7 @@
 mod inside;
 mod losing;
 
-pub(crate) use inside::read_header;
+pub(crate) use inside::{read_header, shifted};
 
 use std::path::{Path, PathBuf};
 #[cfg(test)]
@@ -20,7 +20,7 @@ use comity_store::{
 
 use crate::clock::{self, Boot, Clock};
 use crate::file::Courtesy;
-use crate::header::{Found, Header};
+use crate::header::{Found, Header, Holds};
 use crate::index;
 use crate::look::Look;
 use crate::opening::{self, Opened, Opening};
@@ -138,8 +138,14 @@ impl Machine {
         let unusable = |trouble: Trouble| StoreError::Unusable(format!("the shared pace cannot be used: {trouble}"));
         let place = Place::prepare(path).map_err(unusable)?;
         let mut roster = Roster::new(place.clone(), boot, settings.lease);
-        let opening =
-            Opening { lost: false, base: None, boot, deadline: settings.lock_deadline, lease: settings.lease };
+        let opening = Opening {
+            holds: Holds::Scopes,
+            lost: false,
+            base: None,
+            boot,
+            deadline: settings.lock_deadline,
+            lease: settings.lease,
+        };
         let opened = match opening::open(&place, &roster, opening) {
             Ok(opened) => Some(opened),
             Err(Trouble::Unusable(why)) => return Err(unusable(Trouble::Unusable(why))),

@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use crate::clock::{self, Boot};
 use crate::file::{PaceFile, lock_within};
-use crate::header::{Found, Header};
-use crate::index::least_length;
+use crate::header::{Found, Header, Holds};
 use crate::place::{Place, cannot};
 use crate::roster::Roster;
 use crate::trouble::Trouble;
@@ -28,6 +27,8 @@ pub(crate) struct Opened {
 /// What the one who opens knows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Opening {
+    /// What is looked for; made with so many pages where there is none.
+    pub(crate) holds: Holds,
     /// It had the store open, and lost it.
     pub(crate) lost: bool,
     /// The base of its clock, where it has one.
@@ -49,6 +50,13 @@ pub(crate) fn open(place: &Place, roster: &Roster, mut opening: Opening) -> Resu
         };
         let _locked = file.lock(opening.deadline)?;
         let why = match Header::read(&file)? {
+            Found::Header(header) if !header.holds.is_like(opening.holds) => {
+                return Err(Trouble::Unusable(format!(
+                    "{} holds {}: give another path",
+                    place.path.display(),
+                    header.holds.name()
+                )));
+            }
             Found::Header(header) if header.retired => "it was set aside before".to_owned(),
             Found::Header(header) => match adopt(&file, header, opening) {
                 Ok((generation, base)) => return Ok(Opened { file: Arc::clone(&file), generation, base }),
@@ -62,7 +70,7 @@ pub(crate) fn open(place: &Place, roster: &Roster, mut opening: Opening) -> Resu
                 )));
             }
             Found::OtherVersion(version) => format!("it has format {version}"),
-            Found::Foreign if !opening.lost && is_somebodys(&file)? => {
+            Found::Foreign if !opening.lost && is_somebodys(&file, opening.holds)? => {
                 return Err(Trouble::Unusable(format!(
                     "{} is no shared pace but another file: move it away, or give another path",
                     place.path.display()
@@ -81,7 +89,7 @@ pub(crate) fn open(place: &Place, roster: &Roster, mut opening: Opening) -> Resu
 /// Takes a whole file into use; after a boot its clock is set to go on.
 fn adopt(file: &PaceFile, mut header: Header, opening: Opening) -> Result<(u64, u64), Trouble> {
     let Opening { boot, lease, .. } = opening;
-    if file.len()? < least_length(header.used) {
+    if file.len()? < header.least_length() {
         return Err(Trouble::Damaged("it is shorter than it should be".to_owned()));
     }
     if header.boot.id == boot.id && header.boot.namespace != boot.namespace {
@@ -104,13 +112,14 @@ fn make(place: &Place, roster: &Roster, opening: Opening) -> Result<Opened, Trou
     let after_loss = opening.lost || roster.has_others();
     let base = opening.base.or_else(|| roster.base());
     let generation = random().max(1);
-    let header = Header::new(generation, after_loss, base, opening.boot, clock::since_boot(), clock::wall());
+    let header =
+        Header::new(opening.holds, generation, after_loss, base, opening.boot, clock::since_boot(), clock::wall());
     let mut name = place.path.as_os_str().to_owned();
     name.push(format!(".new-{generation:016x}"));
     let made = std::path::PathBuf::from(name);
     let fill = |file: File| -> Result<PaceFile, Trouble> {
         let file = PaceFile::new(file)?;
-        file.set_len(least_length(0))?;
+        file.set_len(header.least_length())?;
         header.write(&file)?;
         std::fs::rename(&made, &place.path).map_err(|error| cannot("make", &place.path, &error))?;
         Ok(file)
@@ -144,8 +153,8 @@ fn set_aside(place: &Place, file: &PaceFile, why: &str) -> Result<(), Trouble> {
 }
 
 /// Too short to have been a store, and not empty: a file of somebody's, not a store that was overwritten.
-fn is_somebodys(file: &PaceFile) -> Result<bool, Trouble> {
-    Ok((1..least_length(0)).contains(&file.len()?))
+fn is_somebodys(file: &PaceFile, holds: Holds) -> Result<bool, Trouble> {
+    Ok((1..holds.least_length(0)).contains(&file.len()?))
 }
 
 /// What somebody left who died while making a file.

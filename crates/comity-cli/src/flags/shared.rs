@@ -102,7 +102,8 @@ impl SharedFlags {
     }
 }
 
-fn file(place: &Place) -> Result<PathBuf> {
+/// The file of a place on this machine.
+pub(crate) fn file(place: &Place) -> Result<PathBuf> {
     match place {
         Place::File(path) => Ok(path.clone()),
         _ => comity_machine::default_path().map_err(wrong),
@@ -117,7 +118,8 @@ pub(crate) fn wrong(error: StoreError) -> anyhow::Error {
     }
 }
 
-fn place(text: &str) -> Result<Place, String> {
+/// Reads a place; what is said of a wrong one holds no password.
+pub(crate) fn place(text: &str) -> Result<Place, String> {
     let scheme = text.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
     match (text, scheme.as_deref()) {
         ("none", _) => Ok(Place::None),

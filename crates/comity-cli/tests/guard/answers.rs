@@ -87,3 +87,21 @@ fn an_upstream_that_is_not_there_is_a_502_with_its_reason() {
     assert_eq!(guard.metric("comity_guard_upstream_failures_total{error=\"connection_refused\"}"), 1);
     assert_eq!(guard.get("/").status, 502, "its place is free again");
 }
+
+#[test]
+fn x1_guards_that_share_hold_one_limit() {
+    let far_end = far_end();
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("limits");
+    let statuses = |shared: &[&str]| {
+        let words = [&["--rate", "1/h", "--burst", "3"], shared].concat();
+        let guards = [0; 2].map(|_| Guard::start(far_end.addr(), &words));
+        let statuses = [0, 1, 0, 1, 0, 1].map(|guard| guards[guard].get("/").status);
+        (statuses.iter().filter(|status| **status == 200).count(), guards[0].words())
+    };
+    let (served, words) = statuses(&["--shared", file.to_str().unwrap()]);
+    assert_eq!(served, 3, "one bucket for both");
+    assert!(words.contains("shared with every guard that names"), "{words}");
+    let (served, _) = statuses(&[]);
+    assert_eq!(served, 6, "without it, one each");
+}

@@ -51,7 +51,7 @@ fn the_commands_of_the_guide_and_the_readme_are_obeyed() {
 #[test]
 fn what_the_guide_says_is_said() {
     let guide = document("docs/guide/guard.md");
-    let plain = blocks(&guide, "");
+    let plain = blocks(&guide, "text");
     let far_end = far_end();
     let guard = Guard::start(far_end.addr(), &["--rate", "10/s", "--burst", "20", "--max-in-flight", "64"]);
     guard.hears("in flight");

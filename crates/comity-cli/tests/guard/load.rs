@@ -24,6 +24,7 @@ async fn server(workers: usize, work: Duration) -> SocketAddr {
     let workers = Arc::new(Semaphore::new(workers));
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
+            stream.set_nodelay(true).unwrap();
             let workers = Arc::clone(&workers);
             let service = service_fn(move |_| {
                 let workers = Arc::clone(&workers);
@@ -70,7 +71,9 @@ impl Seen {
 
 /// All of these visitors, for so long.
 async fn visited(at: SocketAddr, visitors: &[Visitor], time: Duration) -> Vec<Seen> {
-    let client: Client<HttpConnector, Empty<Bytes>> = Client::builder(TokioExecutor::new()).build_http();
+    let mut connector = HttpConnector::new();
+    connector.set_nodelay(true);
+    let client: Client<HttpConnector, Empty<Bytes>> = Client::builder(TokioExecutor::new()).build(connector);
     let mut tasks = JoinSet::new();
     for visitor in visitors {
         let (client, name, per_second) = (client.clone(), visitor.name.clone(), visitor.per_second);
@@ -189,23 +192,31 @@ async fn load_of_four_times_the_capacity() {
     run.check();
     assert!(run.p99 <= 2 * run.unloaded, "{run:?}");
 
-    // Nobody breaks a limit, and together they ask four times too much: what is served is served quickly.
+    for (queue, wait) in [(&["--queue", "0"][..], Duration::ZERO), (&[], Duration::from_millis(100))] {
+        together(queue, wait).await;
+    }
+}
+
+/// Nobody breaks a limit, and together they ask four times too much: what is served is served quickly, but for the time
+/// that it may wait before the gate.
+async fn together(queue: &[&str], wait: Duration) {
     let server = server(WORKERS, WORK).await;
-    let guard = Guard::start(server, &["--max-in-flight", "auto", "--key", "header:X-Key"]);
+    let guard = Guard::start(server, &[&["--max-in-flight", "auto"], queue].concat());
     let unloaded = p99(&visited(guard.at[0], &visitors(8, CAPACITY / 16), Duration::from_secs(5)).await);
-    let seen = visited(guard.at[0], &visitors(40, CAPACITY / 10), Duration::from_secs(45)).await;
+    let time = Duration::from_secs(20);
+    let seen = visited(guard.at[0], &visitors(40, CAPACITY / 10), time).await;
     let (served, shed) = (count(&seen, Seen::is_served), count(&seen, |seen| seen.status == 503));
-    let (p99, rate) = (p99(&seen), served as f64 / 45.0);
+    let (p99, rate) = (p99(&seen), served as f64 / time.as_secs_f64());
     println!(
-        "40 clients, 45 s at 4 x capacity: {rate:.0} served a second of {CAPACITY} at most, {shed} shed, \
-         p99 of the served {:.1} ms, unloaded {:.1} ms",
+        "40 clients, 20 s at 4 x capacity, {wait:?} before the gate: {rate:.0} served a second of {CAPACITY} at most, \
+         {shed} shed, p99 of the served {:.1} ms, unloaded {:.1} ms",
         p99.as_secs_f64() * 1e3,
         unloaded.as_secs_f64() * 1e3,
     );
     assert_eq!(served + shed, seen.len());
     until("none is in flight", || guard.metric("comity_guard_in_flight") == 0);
-    assert!(rate >= 0.8 * f64::from(CAPACITY), "the server is kept busy: {rate}");
-    assert!(p99 <= 2 * unloaded, "{p99:?} {unloaded:?}");
+    assert!(rate >= 0.7 * f64::from(CAPACITY), "the server is kept busy: {rate}");
+    assert!(p99 <= 2 * unloaded + wait, "{p99:?} {unloaded:?}");
 }
 
 /// The server works on four requests at once, each for 20 ms: two hundred a second.

@@ -1,5 +1,6 @@
 //! What the operator is told: words, metrics, the access log, the dry run.
 
+use std::net::Ipv4Addr;
 use std::path::Path;
 
 use serde_json::Value;
@@ -82,6 +83,20 @@ fn each_request_is_a_line_of_the_access_log_without_secrets() {
     assert!(served["bytes"].as_u64().unwrap() > 0 && served["complete"] == true, "{served}");
     assert!(served["key"].as_str().unwrap().starts_with("name-"), "{served}");
     assert!(!std::fs::read_to_string(&log).unwrap().contains("secret"), "{lines:?}");
+}
+
+#[test]
+fn g7_one_who_comes_by_ipv4_to_all_addresses_counts_as_that() {
+    let far_end = far_end();
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("access.log");
+    let words = ["--rate", "1/h", "--burst", "2", "--access-log", log.to_str().unwrap()];
+    let guard = Guard::start_at(&[":0"], far_end.addr(), &words);
+    assert_eq!(get((Ipv4Addr::LOCALHOST, guard.at[0].port()).into(), "/", &[]).status, 200);
+    until("its line is there", || lines(&log).len() == 1);
+    let line = &lines(&log)[0];
+    assert_eq!(line["key"], "127.0.0.1");
+    assert!(line["peer"].as_str().unwrap().starts_with("127.0.0.1:"), "{line}");
 }
 
 #[test]

@@ -11,8 +11,7 @@ use comity_store::{Memory, Store as _, Wake};
 use super::Machine;
 use crate::clock;
 use crate::file::PaceFile;
-use crate::header::{Found, Header};
-use crate::index::least_length;
+use crate::header::{Found, Header, Holds};
 use crate::opening::{self, Opening};
 use crate::place::Place;
 use crate::record::Held;
@@ -155,7 +154,14 @@ impl Machine {
             return Ok((Arc::clone(&opened.file), opened.generation));
         }
         let base = Some(self.clock.base());
-        let opening = Opening { lost: self.lost_file, base, boot: self.boot, deadline, lease: self.settings.lease };
+        let opening = Opening {
+            holds: Holds::Scopes,
+            lost: self.lost_file,
+            base,
+            boot: self.boot,
+            deadline,
+            lease: self.settings.lease,
+        };
         let opened = match opening::open(&self.place, &self.roster, opening) {
             // The directory may be gone with all that was in it.
             Err(Trouble::Unusable(_)) if !self.place.members.exists() => {
@@ -261,7 +267,7 @@ impl Machine {
 }
 
 /// An instant of a clock with one base, on a clock with another.
-fn shifted(at: Instant, old: u64, base: u64) -> Instant {
+pub(crate) fn shifted(at: Instant, old: u64, base: u64) -> Instant {
     if base == old {
         return at;
     }
@@ -275,7 +281,7 @@ pub(crate) fn read_header(file: &PaceFile, generation: u64) -> Result<Header, Tr
     let length = file.len()?;
     match Header::read(file)? {
         Found::Header(header) if header.retired || header.generation != generation => Err(Trouble::Gone),
-        Found::Header(header) if length < least_length(header.used) => {
+        Found::Header(header) if length < header.least_length() => {
             Err(Trouble::Damaged("it is shorter than it should be".to_owned()))
         }
         Found::Header(header) => Ok(header),

@@ -3,11 +3,13 @@
 //! [`Buckets`] makes the core's [`guard`](comity_core::guard) decisions atomic and remembers them. [`BucketTable`] serves
 //! one process. Every implementation passes the same [`conformance`] suite.
 
+mod apart;
 mod charge;
 pub mod conformance;
 mod shard;
 mod table;
 
+pub use apart::{Apart, part_of, refusal, spent};
 pub use charge::{Charge, ChargeError, Charges, Key, MOST_KEY_BYTES};
 pub use table::{BucketTable, BucketTableSettings};
 

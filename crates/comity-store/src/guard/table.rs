@@ -4,12 +4,12 @@ use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use comity_core::guard::{Bucket, MOST_LIMITS, Verdict, all};
+use comity_core::guard::{Bucket, Limit, MOST_LIMITS, Verdict, all};
 use comity_core::time::Instant;
 use foldhash::quality::FixedState;
 
 use super::shard::{self, Shard, Slot};
-use super::{Buckets, Charge, Charges, Counts, Taken};
+use super::{Buckets, Charge, Charges, Counts, Taken, spent};
 use crate::{ReadClock, Standing};
 
 /// Buckets in this process's memory: a bounded number, whatever the number of clients (G8).
@@ -24,6 +24,8 @@ pub struct BucketTable {
     overflow: Mutex<Vec<(Box<str>, Bucket)>>,
     shared: AtomicU64,
     clock: ReadClock,
+    /// Since when keys that are not here may have come back: before that all they had was taken.
+    spent_at: Option<Instant>,
 }
 
 /// How large a [`BucketTable`] may become.
@@ -60,7 +62,14 @@ impl BucketTable {
             overflow: Mutex::default(),
             shared: AtomicU64::new(0),
             clock,
+            spent_at: None,
         }
+    }
+
+    /// The same for one that takes another's place whose buckets are lost: every key begins as if all it has had been taken
+    /// at that instant (X9).
+    pub fn spent(settings: BucketTableSettings, seed: u64, clock: ReadClock, at: Instant) -> Self {
+        Self { spent_at: Some(at), ..Self::new(settings, seed, clock) }
     }
 
     /// As [`Buckets::take`], which this table answers at once.
@@ -127,7 +136,7 @@ impl BucketTable {
         held: &mut Held<'_>,
         earlier: impl Iterator<Item = (&'f u64, &'f Found)>,
     ) -> (Found, Bucket) {
-        let fresh = charge.limit.limit().fresh(now);
+        let fresh = self.fresh(now, charge.limit.limit());
         let Some(shard) = self.held(held, hash) else { return (Found::Shared, fresh) };
         if let Some((slot, bucket)) = shard.find(hash, charge.limit.name(), charge.key) {
             return (Found::Kept(slot), bucket);
@@ -146,6 +155,11 @@ impl BucketTable {
         } else {
             (Found::Shared, fresh)
         }
+    }
+
+    /// What a key has that is not here.
+    fn fresh(&self, now: Instant, limit: &Limit) -> Bucket {
+        self.spent_at.map_or_else(|| limit.fresh(now), |at| spent(limit, at))
     }
 
     /// Locks the shards of these keys, in one order for all.
@@ -220,7 +234,7 @@ mod tests {
     use core::time::Duration;
     use std::sync::Arc;
 
-    use comity_core::guard::{LeakyBucket, Limit, NamedLimit, Ruling, TokenBucket};
+    use comity_core::guard::{LeakyBucket, NamedLimit, Ruling, TokenBucket};
 
     use super::*;
     use crate::guard::{ChargeError, Key, conformance};

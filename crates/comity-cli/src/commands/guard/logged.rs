@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
@@ -86,7 +87,8 @@ impl Entry {
         let (uri, headers) = (request.uri(), request.headers());
         let line = Line {
             time: format!("{:.6}", clock::wall()),
-            peer: peer.map(|peer| peer.address.to_string()),
+            // One who came by IPv4 to a listener of both families is shown as IPv4.
+            peer: peer.map(|peer| SocketAddr::new(peer.address.ip().to_canonical(), peer.address.port()).to_string()),
             protocol: format!("{:?}", request.version()),
             tls: peer.is_some_and(|peer| peer.tls),
             method: request.method().as_str().chars().take(LONGEST).collect(),

@@ -19,11 +19,10 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use comity_guard::Guard;
 use comity_guard::proxy::Forward;
 
 use crate::exit::{Exit, Usage};
-use crate::flags::guard::{LimitFlags, ListenFlags, ToldFlags, UpstreamFlags};
+use crate::flags::guard::{self, GuardSharedFlags, LimitFlags, ListenFlags, ToldFlags, UpstreamFlags};
 use access_log::AccessLog;
 use serve::Assembled;
 use told::Teller;
@@ -43,6 +42,8 @@ pub(crate) struct GuardCommand {
     #[command(flatten)]
     limits: LimitFlags,
     #[command(flatten)]
+    shared: GuardSharedFlags,
+    #[command(flatten)]
     told: ToldFlags,
 }
 
@@ -50,21 +51,22 @@ impl GuardCommand {
     pub(crate) fn run(self) -> Result<Exit> {
         self.told.go_together()?;
         let settings = self.limits.settings()?;
-        let teller = Teller::new(&self.told, &self.upstream.upstream);
+        let place = self.shared.place()?;
+        let teller = Teller::new(&self.told, &self.upstream.upstream, guard::in_words(&place));
         let certificates = self.listen.certificates()?;
         let listen = self.listen.listen(certificates.as_ref())?;
         let forward = Forward::new(self.upstream.upstream.clone(), self.upstream.settings())
             .map_err(|error| Usage(format!("--upstream, --upstream-cacert: {error}")))?;
         let believed = judging::Believed::new(&settings.key.trust);
         let key = told::key_in_words(&settings.key);
-        let guard = Guard::new(settings).map_err(|error| Usage(error.to_string()))?;
         if self.told.check {
             if let Some(to) = &self.told.access_log {
                 access_log::check(to).map_err(|error| Usage(format!("--access-log: {error}")))?;
             }
-            teller.checked(&guard, key)?;
+            teller.checked(&settings, key)?;
             return Ok(Exit::Done);
         }
+        let guard = guard::guard(settings, &place)?;
         let log = self.told.access_log.as_ref().map(|to| AccessLog::open(to, self.told.access_log_query));
         let log = log.transpose().map_err(|error| Usage(format!("--access-log: {error}")))?.map(Arc::new);
         serve::raise_open_files();

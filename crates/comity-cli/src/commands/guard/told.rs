@@ -1,9 +1,9 @@
 //! What the guard says of itself: words on standard error, and on request JSON lines on standard output.
 
 use anyhow::Result;
-use comity_guard::Guard;
 use comity_guard::key::{KeyBy, Trust};
 use comity_guard::proxy::Upstream;
+use comity_guard::{Guard, Settings};
 use serde::Serialize;
 
 use crate::flags::guard::ToldFlags;
@@ -15,6 +15,8 @@ pub(super) struct Teller {
     quiet: bool,
     json: bool,
     upstream: String,
+    /// With whom the limits are shared, in words.
+    shared: Option<String>,
 }
 
 /// A JSON line: `schema/guard.schema.json`.
@@ -50,20 +52,20 @@ pub(super) struct Found {
 }
 
 impl Teller {
-    pub(super) fn new(flags: &ToldFlags, upstream: &Upstream) -> Self {
-        Self { quiet: flags.quiet, json: flags.json, upstream: upstream.to_string() }
+    pub(super) fn new(flags: &ToldFlags, upstream: &Upstream, shared: Option<String>) -> Self {
+        Self { quiet: flags.quiet, json: flags.json, upstream: upstream.to_string(), shared }
     }
 
     /// All is well, and this would hold.
-    pub(super) fn checked(&self, guard: &Guard, key: Option<String>) -> Result<()> {
-        let holds = holds(guard, key);
+    pub(super) fn checked(&self, settings: &Settings, key: Option<String>) -> Result<()> {
+        let holds = self.holds(settings.describe(), key);
         self.words(&format!("comity: all is well; this would hold in front of {}", self.upstream), &holds);
         self.event("checked", &Found::default(), holds, None)
     }
 
     /// It has begun.
     pub(super) fn listening(&self, found: &Found, guard: &Guard, key: Option<String>) -> Result<()> {
-        let holds = holds(guard, key);
+        let holds = self.holds(guard.describe(), key);
         let admin = found.admin.as_ref().map(|admin| format!("; {admin}/metrics")).unwrap_or_default();
         self.words(&format!("comity: {} guards {}{admin}", found.listening.join(" "), self.upstream), &holds);
         self.event("listening", found, holds, None)
@@ -71,7 +73,7 @@ impl Teller {
 
     /// Other settings hold.
     pub(super) fn reloaded(&self, found: &Found, guard: &Guard, key: Option<String>) -> Result<()> {
-        let holds = holds(guard, key);
+        let holds = self.holds(guard.describe(), key);
         self.words("comity: read again; from now on", &holds);
         self.event("reloaded", found, holds, None)
     }
@@ -95,7 +97,11 @@ impl Teller {
             would_refuse: counted.would_refuse,
             would_shed: counted.would_shed,
         };
-        self.event("ended", found, guard.describe(), Some(numbers))
+        self.event("ended", found, self.holds(guard.describe(), None), Some(numbers))
+    }
+
+    fn holds(&self, described: Vec<String>, key: Option<String>) -> Vec<String> {
+        described.into_iter().chain(key).chain(self.shared.clone()).collect()
     }
 
     fn words(&self, first: &str, more: &[String]) {
@@ -127,10 +133,6 @@ pub(super) fn key_in_words(key: &KeyBy) -> Option<String> {
         }
         Trust::Hops(hops) => Some(format!("believed, in {field}: the last {hops} before this guard, whoever they are")),
     }
-}
-
-fn holds(guard: &Guard, key: Option<String>) -> Vec<String> {
-    guard.describe().into_iter().chain(key).collect()
 }
 
 #[cfg(test)]
