@@ -113,7 +113,8 @@ fn a_pace_and_buckets_of_one_path_are_beside_each_other() {
 
 #[test]
 fn x9_a_file_that_is_lost_is_followed_by_one_whose_buckets_are_spent() {
-    let loses: [(&str, fn(&Town)); 5] = [
+    type Lose = (&'static str, fn(&Town));
+    let loses: [Lose; 5] = [
         ("deleted", |town| std::fs::remove_file(town.path()).unwrap()),
         ("truncated", |town| OpenOptions::new().write(true).open(town.path()).unwrap().set_len(5000).unwrap()),
         ("emptied", |town| std::fs::write(town.path(), "").unwrap()),
