@@ -115,13 +115,14 @@ impl RedisBuckets {
     }
 
     fn join(url: &str, settings: BucketSettings, given_times: bool) -> Result<Self, StoreError> {
-        let (place, clock, keys) = (Place::read(url)?, Clock::start(), Keys::new(&settings.prefix));
+        let BucketSettings { deadline, lease, prefix } = settings;
+        let (place, clock, keys) = (Place::read(url)?, Clock::start(), Keys::new(&prefix));
         let terms = Terms {
             place: place.clone(),
             keys: keys.clone(),
             clock,
-            deadline: settings.deadline,
-            lease: settings.lease,
+            deadline,
+            lease,
             script: &GUARD_SCRIPT,
             listens: false,
             given_times,
@@ -142,7 +143,7 @@ impl RedisBuckets {
             keys,
             clock,
             given_times,
-            deadline: settings.deadline,
+            deadline,
             apart: Apart::new(random(), Arc::new(move || clock.now())),
             random: random_name(),
             state: Mutex::new(state),
