@@ -9,7 +9,7 @@ use comity_core::time::Instant;
 use foldhash::quality::FixedState;
 
 use super::shard::{self, Shard, Slot};
-use super::{Buckets, Charge, Charges, Counts, Taken};
+use super::{Buckets, Charge, ChargeError, Charges, Counts, Taken};
 use crate::{ReadClock, Standing};
 
 /// Buckets in this process's memory: a bounded number, whatever the number of clients (G8).
@@ -65,8 +65,64 @@ impl BucketTable {
 
     /// As [`Buckets::take`], which this table answers at once.
     pub fn take_now(&self, now: Instant, charges: Charges<'_>) -> Verdict {
-        let charges = charges.as_slice();
-        let Some(first) = charges.first() else { return all::take(now, &[], &mut []) };
+        match charges.as_slice() {
+            [] => all::take(now, &[], &mut []),
+            [one] => self.take_one(now, one).into(),
+            [first, ..] => self.take_all(now, charges.as_slice(), first),
+        }
+    }
+
+    /// The same for a request under a single limit, which is the common case: a fraction of the work.
+    ///
+    /// # Errors
+    /// The cost can never be paid.
+    pub fn take_one_now(&self, now: Instant, charge: &Charge<'_>) -> Result<Verdict<1>, ChargeError> {
+        charge.check()?;
+        Ok(self.take_one(now, charge))
+    }
+
+    fn take_one(&self, now: Instant, charge: &Charge<'_>) -> Verdict<1> {
+        let (limit, name) = (charge.limit.limit(), charge.limit.name());
+        let hash = shard::hash(&self.hasher, name.as_bytes(), charge.key.as_bytes());
+        let Some(shard) = self.shards.get(self.shard_of(hash)) else { return self.take_shared(now, charge) };
+        let mut shard = lock(shard);
+        if let Some((bucket, full_at)) = shard.find_mut(hash, name, charge.key) {
+            let verdict = all::take_one(now, limit, charge.cost, bucket);
+            *full_at = limit.full_at(bucket);
+            return verdict;
+        }
+        if !shard.make_room(now.as_nanos() / 1000, &self.hasher, self.most_each, &[]) {
+            return self.take_shared(now, charge);
+        }
+        let mut bucket = limit.fresh(now);
+        let verdict = all::take_one(now, limit, charge.cost, &mut bucket);
+        // One that was refused is as good as new.
+        if verdict.refused().is_none() {
+            shard.insert(&self.hasher, name, charge.key, bucket, limit.full_at(&bucket));
+        }
+        verdict
+    }
+
+    /// A take from the bucket of all keys of a limit that have none of their own.
+    #[cold]
+    fn take_shared(&self, now: Instant, charge: &Charge<'_>) -> Verdict<1> {
+        self.shared.fetch_add(1, Ordering::Relaxed);
+        let mut overflow = lock(&self.overflow);
+        let limit = charge.limit.limit();
+        let mut verdict = match shared(&mut overflow, charge) {
+            Some((_, bucket)) => all::take_one(now, limit, charge.cost, bucket),
+            None => {
+                let mut bucket = limit.fresh(now);
+                let verdict = all::take_one(now, limit, charge.cost, &mut bucket);
+                overflow.push((charge.limit.name().into(), bucket));
+                verdict
+            }
+        };
+        verdict.mark_shared(0);
+        verdict
+    }
+
+    fn take_all(&self, now: Instant, charges: &[Charge<'_>], first: &Charge<'_>) -> Verdict {
         let mut hashes = [0; MOST_LIMITS];
         for (hash, charge) in hashes.iter_mut().zip(charges) {
             *hash = shard::hash(&self.hasher, charge.limit.name().as_bytes(), charge.key.as_bytes());
@@ -223,7 +279,7 @@ mod tests {
     use comity_core::guard::{LeakyBucket, Limit, NamedLimit, Ruling, TokenBucket};
 
     use super::*;
-    use crate::guard::{ChargeError, Key, conformance};
+    use crate::guard::{Key, conformance};
 
     #[test]
     fn it_passes_the_suite() {
