@@ -5,6 +5,7 @@ mod counted;
 mod decision;
 mod door;
 mod live;
+mod places;
 
 pub use counted::Counted;
 pub use decision::{Decision, Outcome, WouldRefuse};
