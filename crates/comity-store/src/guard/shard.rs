@@ -7,6 +7,7 @@
 use core::cmp::Reverse;
 use core::hash::{BuildHasher, Hasher};
 use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 
 use comity_core::guard::Bucket;
 use foldhash::quality::FixedState;
@@ -29,6 +30,7 @@ pub(super) struct Shard {
 #[derive(Debug)]
 struct Entry {
     name: Name,
+    hash: u64,
     bucket: Bucket,
     full_at: u64,
 }
@@ -70,10 +72,8 @@ impl Shard {
         Some((&mut entry.bucket, &mut entry.full_at))
     }
 
-    pub(super) fn insert(&mut self, hasher: &FixedState, limit: &str, key: Key<'_>, bucket: Bucket, full_at: u64) {
-        let name = Name::of(limit, key);
-        let hash = hash(hasher, limit.as_bytes(), key.as_bytes());
-        let entry = Some(Entry { name, bucket, full_at });
+    pub(super) fn insert(&mut self, hash: u64, limit: &str, key: Key<'_>, bucket: Bucket, full_at: u64) {
+        let entry = Some(Entry { name: Name::of(limit, key), hash, bucket, full_at });
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.entries[slot as usize] = entry;
@@ -87,36 +87,37 @@ impl Shard {
         };
         self.full.push(Reverse((full_at, slot)));
         let entries = &self.entries;
-        let rehash = |slot: &u32| entries[*slot as usize].as_ref().map_or(0, |entry| entry.hash(hasher));
+        let rehash = |slot: &u32| entries[*slot as usize].as_ref().map_or(0, |entry| entry.hash);
         self.index.insert_unique(hash, slot, rehash);
     }
 
     /// Drops full buckets until there are fewer than `most`, and some more where it is cheap. Whether there are.
     ///
     /// Those in `kept` are in use.
-    pub(super) fn make_room(&mut self, now: u64, hasher: &FixedState, most: usize, kept: &[Option<Slot>]) -> bool {
+    pub(super) fn make_room(&mut self, now: u64, most: usize, kept: &[Option<Slot>]) -> bool {
         for step in 0..MOST_STEPS {
             if step >= EASY_STEPS && self.len() < most {
                 break;
             }
-            let Some(Reverse((due, slot))) = self.full.peek().copied() else { break };
+            let Some(mut first) = self.full.peek_mut() else { break };
+            let Reverse((due, slot)) = *first;
             if due > now {
                 break;
             }
-            self.full.pop();
-            let full_at = self.entry(slot).map_or(0, |entry| entry.full_at);
+            let full_at = self.entries.get(slot as usize).and_then(Option::as_ref).map_or(0, |entry| entry.full_at);
             if full_at > now || kept.contains(&Some(Slot(slot))) {
-                self.full.push(Reverse((full_at.max(now + 1), slot)));
+                *first = Reverse((full_at.max(now + 1), slot));
             } else {
-                self.drop_full(slot, hasher);
+                PeekMut::pop(first);
+                self.drop_full(slot);
             }
         }
         self.len() < most
     }
 
-    fn drop_full(&mut self, slot: u32, hasher: &FixedState) {
+    fn drop_full(&mut self, slot: u32) {
         let Some(entry) = self.entries[slot as usize].take() else { return };
-        if let Ok(indexed) = self.index.find_entry(entry.hash(hasher), |other| *other == slot) {
+        if let Ok(indexed) = self.index.find_entry(entry.hash, |other| *other == slot) {
             indexed.remove();
         }
         self.free.push(slot);
@@ -135,13 +136,6 @@ impl Entry {
             && name.starts_with(limit)
             && name[limit.len()] == 0
             && name.ends_with(key)
-    }
-
-    fn hash(&self, hasher: &FixedState) -> u64 {
-        let name = self.name.as_bytes();
-        // No name of a limit has a zero in it.
-        let at = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
-        hash(hasher, &name[..at], name.get(at + 1..).unwrap_or_default())
     }
 }
 
@@ -176,8 +170,8 @@ pub(super) fn hash(hasher: &FixedState, limit: &[u8], key: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// An address and a limit's name of twenty letters; with its bucket it fills a line of a processor's cache.
-const SHORT: usize = 38;
+/// An address and a limit's name of twelve letters; with its bucket it fills a line of a processor's cache.
+const SHORT: usize = 30;
 
 /// Looked at for a new key at most; and at least, so that a table whose clients have gone shrinks as others come.
 const MOST_STEPS: usize = 16;

@@ -91,14 +91,14 @@ impl BucketTable {
             *full_at = limit.full_at(bucket);
             return verdict;
         }
-        if !shard.make_room(now.as_nanos() / 1000, &self.hasher, self.most_each, &[]) {
+        if !shard.make_room(now.as_nanos() / 1000, self.most_each, &[]) {
             return self.take_shared(now, charge);
         }
         let mut bucket = limit.fresh(now);
         let verdict = all::take_one(now, limit, charge.cost, &mut bucket);
         // One that was refused is as good as new.
         if verdict.refused().is_none() {
-            shard.insert(&self.hasher, name, charge.key, bucket, limit.full_at(&bucket));
+            shard.insert(hash, name, charge.key, bucket, limit.full_at(&bucket));
         }
         verdict
     }
@@ -156,7 +156,7 @@ impl BucketTable {
                 }
                 Found::New if charged => {
                     if let Some(shard) = self.held(&mut held, hashes[nth]) {
-                        shard.insert(&self.hasher, charge.limit.name(), charge.key, bucket, full_at);
+                        shard.insert(hashes[nth], charge.limit.name(), charge.key, bucket, full_at);
                     }
                 }
                 // It is as good as new.
@@ -197,11 +197,7 @@ impl BucketTable {
                 Found::Shared => {}
             }
         }
-        if shard.make_room(now.as_nanos() / 1000, &self.hasher, most, &kept) {
-            (Found::New, fresh)
-        } else {
-            (Found::Shared, fresh)
-        }
+        if shard.make_room(now.as_nanos() / 1000, most, &kept) { (Found::New, fresh) } else { (Found::Shared, fresh) }
     }
 
     /// Locks the shards of these keys, in one order for all.
