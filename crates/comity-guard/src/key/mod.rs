@@ -88,10 +88,16 @@ impl KeyBy {
             By::Header(name) => name_in(head.headers, name),
             By::Closure(ask) => ask(head),
         };
-        other.unwrap_or_else(|| match self.client(head) {
-            Some(address) => ClientKey::address(address, self.ipv6_prefix),
-            None => ClientKey::UNKNOWN,
-        })
+        match (other, &self.trust) {
+            (Some(other), _) => other,
+            // The common way: its peer's address as it stands.
+            (None, Trust::Nobody) => self.of_address(head.peer.as_ref()),
+            (None, _) => self.of_address(self.client(head).as_ref()),
+        }
+    }
+
+    fn of_address(&self, address: Option<&IpAddr>) -> ClientKey {
+        address.map_or(ClientKey::UNKNOWN, |address| ClientKey::address(*address, self.ipv6_prefix))
     }
 
     /// The client's address: the peer's, or the one that trusted proxies name.

@@ -51,8 +51,9 @@ pub(crate) struct Admitted {
 
 /// What its answer tells of the limits.
 struct Told {
-    live: Arc<Live>,
-    ruled: Ruled,
+    policy: HeaderValue,
+    /// Of the limits after the first.
+    more: Vec<HeaderValue>,
     left: HeaderValue,
 }
 
@@ -285,7 +286,9 @@ impl Asking<'_> {
             return None;
         }
         let left = answer::left(self.left(left))?;
-        Some(Box::new(Told { live: Arc::clone(self.live), ruled: *self.ruled, left }))
+        let mut policies = policies(self.live, self.ruled).map(|policy| policy.value().clone());
+        let policy = policies.next()?;
+        Some(Box::new(Told { policy, more: policies.collect(), left }))
     }
 
     fn would_shed(&self) -> Box<WouldRefuse> {
@@ -348,8 +351,9 @@ impl Admitted {
     /// Says what is left of the limits.
     pub(crate) fn tell(&mut self, headers: &mut HeaderMap) {
         if let Some(told) = self.told.take() {
-            let Told { live, ruled, left } = *told;
-            answer::add_policies(headers, policies(&live, &ruled));
+            let Told { policy, more, left } = *told;
+            answer::add_policy(headers, policy);
+            more.into_iter().for_each(|policy| answer::add_policy(headers, policy));
             answer::add_left(headers, left);
         }
     }
