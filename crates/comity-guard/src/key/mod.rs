@@ -82,6 +82,7 @@ impl KeyBy {
     /// Whose request it is.
     ///
     /// Costs no more than [`MOST_ENTRIES`] entries of a forwarded field and one short digest, whatever was sent.
+    #[inline]
     pub fn key(&self, head: &Head<'_>) -> ClientKey {
         let other = match &self.by {
             By::Address => None,
@@ -96,6 +97,7 @@ impl KeyBy {
         }
     }
 
+    #[inline]
     fn of_address(&self, address: Option<&IpAddr>) -> ClientKey {
         address.map_or(ClientKey::UNKNOWN, |address| ClientKey::address(*address, self.ipv6_prefix))
     }
@@ -128,6 +130,7 @@ impl KeyBy {
 
 impl<'a> Head<'a> {
     /// What a request says, and who is at the other end of its connection.
+    #[inline]
     pub fn of<B>(request: &'a Request<B>, peer: Option<IpAddr>) -> Self {
         Self {
             method: request.method(),

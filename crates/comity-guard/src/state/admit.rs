@@ -266,7 +266,7 @@ impl Asking<'_> {
     }
 
     fn admitted(&self, place: Option<Place>, left: Option<&[Left]>) -> Decided {
-        if place.is_some() {
+        if place.is_some() && self.guard.0.watch.is_set() {
             self.tell(Outcome::Admitted);
         }
         let mut admitted = self.let_in(place, None);

@@ -275,7 +275,7 @@ mod tests {
     use comity_core::guard::{LeakyBucket, Limit, NamedLimit, Ruling, TokenBucket};
 
     use super::*;
-    use crate::guard::{Key, conformance};
+    use crate::guard::{Key, MOST_KEY_BYTES, conformance};
 
     #[test]
     fn it_passes_the_suite() {
@@ -369,6 +369,38 @@ mod tests {
     }
 
     #[test]
+    fn g8_a_single_limit_shares_the_buckets_of_many() {
+        for most_keys in [1000, 1] {
+            let (table, own, other) = (table(most_keys, 1), per_second(1, 3), per_second_named("other", 1, 3));
+            let refused: Vec<bool> = (0..6u8)
+                .map(|n| {
+                    let others = [b'b', n];
+                    let own = Charge { limit: &own, key: Key::new(b"a").unwrap(), cost: 1 };
+                    let other = Charge { limit: &other, key: Key::new(&others).unwrap(), cost: 1 };
+                    if n % 2 == 0 {
+                        return table.take_one_now(Instant::ZERO, &own).unwrap().refused().is_some();
+                    }
+                    table.take_now(Instant::ZERO, Charges::new(&[own, other]).unwrap()).refused().is_some()
+                })
+                .collect();
+            assert_eq!(refused, [false, false, false, true, true, true], "with {most_keys}");
+        }
+        let (table, limit) = (table(1, 1), per_second(1, 3));
+        let dear = Charge { limit: &limit, key: Key::ALL, cost: 4 };
+        assert!(matches!(table.take_one_now(Instant::ZERO, &dear), Err(ChargeError::Cost { .. })));
+    }
+
+    #[test]
+    fn a_key_of_any_length_has_a_bucket_of_its_own() {
+        let (table, limit) = (table(1000, 4), per_second(1, 1));
+        for length in 0..=MOST_KEY_BYTES {
+            assert!(ask(&table, 0, &limit, &vec![7; length]).refused().is_none(), "{length}");
+            assert!(ask(&table, 0, &limit, &vec![7; length]).refused().is_some(), "{length}");
+        }
+        assert_eq!(table.counts().keys, 257);
+    }
+
+    #[test]
     fn a_refused_newcomer_is_not_remembered() {
         let (table, own, all) = (table(1000, 4), per_second(1, 1), NamedLimit::new("all", bucket(1, 1)).unwrap());
         for n in 0..500u64 {
@@ -418,7 +450,11 @@ mod tests {
     }
 
     fn per_second(count: i64, burst: i64) -> NamedLimit {
-        NamedLimit::new("per-client", bucket(count, burst)).unwrap()
+        per_second_named("per-client", count, burst)
+    }
+
+    fn per_second_named(name: &str, count: i64, burst: i64) -> NamedLimit {
+        NamedLimit::new(name, bucket(count, burst)).unwrap()
     }
 
     fn ask(table: &BucketTable, micros: u64, limit: &NamedLimit, key: &[u8]) -> Verdict {
