@@ -10,10 +10,12 @@ use crate::time::Instant;
 pub const MOST_LIMITS: usize = 8;
 
 /// What all limits of a request came to. Limits are told by their place in the order in which they were asked.
+///
+/// There is room for `MOST` of them: one of a single limit is a tenth of the size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct Verdict<const MOST: usize = MOST_LIMITS> {
     ruling: Ruling,
-    left: [Left; MOST_LIMITS],
+    left: [Left; MOST],
     asked: usize,
 }
 
@@ -82,18 +84,38 @@ pub fn take(now: Instant, limits: &[(Limit, u32)], buckets: &mut [Bucket]) -> Ve
     verdict
 }
 
-impl Verdict {
+/// As [`take`], of the only limit of a request, which is the common case.
+#[inline]
+pub fn take_one(now: Instant, limit: &Limit, cost: u32, bucket: &mut Bucket) -> Verdict<1> {
+    limit.refill(now, bucket);
+    let mut left = Left { retry: limit.retry(now, bucket, cost), ..NOTHING };
+    let ruling = match left.retry {
+        Some(retry) => Ruling::Refused { by: 0, retry },
+        None => {
+            let start = limit.start(now, bucket);
+            limit.charge(now, bucket, cost);
+            Ruling::Admitted { start, delayed_by: (start > now).then_some(0) }
+        }
+    };
+    left.stands(now, limit, bucket);
+    Verdict { ruling, left: [left], asked: 1 }
+}
+
+impl<const MOST: usize> Verdict<MOST> {
     /// Whether it may go on.
+    #[inline]
     pub fn ruling(&self) -> Ruling {
         self.ruling
     }
 
     /// How each limit stands, in the order in which they were asked.
+    #[inline]
     pub fn left(&self) -> &[Left] {
         &self.left[..self.asked]
     }
 
     /// The limit and the wait of a refusal.
+    #[inline]
     pub fn refused(&self) -> Option<(usize, Duration)> {
         match self.ruling {
             Ruling::Refused { by, retry } => Some((by, retry)),
@@ -102,6 +124,7 @@ impl Verdict {
     }
 
     /// Says that the key of a limit shares its bucket with others (G8).
+    #[inline]
     pub fn mark_shared(&mut self, nth: usize) {
         if let Some(left) = self.left[..self.asked].get_mut(nth) {
             left.shared = true;
@@ -109,7 +132,16 @@ impl Verdict {
     }
 }
 
+impl From<Verdict<1>> for Verdict {
+    fn from(one: Verdict<1>) -> Self {
+        let mut left = [NOTHING; MOST_LIMITS];
+        left[..one.asked].copy_from_slice(one.left());
+        Self { ruling: one.ruling, left, asked: one.asked }
+    }
+}
+
 impl Left {
+    #[inline]
     fn stands(&mut self, now: Instant, limit: &Limit, bucket: &Bucket) {
         self.remaining = limit.remaining(now, bucket);
         let full = limit.full_at(bucket).saturating_sub(micros(now));

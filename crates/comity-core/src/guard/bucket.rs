@@ -98,32 +98,46 @@ impl Bucket {
     }
 
     /// Counts the refill steps that ended until `now`; the rest of a step is kept (G1).
+    #[inline]
     pub fn refill(&mut self, now: Instant, limit: &TokenBucket) {
         let steps = micros(now).saturating_sub(self.last) / limit.interval;
-        let tokens = u128::from(self.tokens) + u128::from(steps) * u128::from(limit.refill);
+        let tokens = steps.saturating_mul(u64::from(limit.refill)).saturating_add(u64::from(self.tokens));
         self.tokens = u32::try_from(tokens).unwrap_or(u32::MAX).min(limit.capacity);
         // No more than lies between `last` and now.
         self.last += steps * limit.interval;
     }
 
     /// How long after `now` a cost that does not fit would: `None` where it does. The steps until `now` are counted.
+    #[inline]
     pub(super) fn retry(&self, now: Instant, limit: &TokenBucket, cost: u32) -> Option<Duration> {
         let missing = cost.checked_sub(self.tokens).filter(|missing| *missing > 0)?;
-        let (missing, refill, interval) = (u128::from(missing), u128::from(limit.refill), u128::from(limit.interval));
-        let step_ends = u128::from(self.last) + missing.div_ceil(refill) * interval;
-        let wait = (missing * interval).div_ceil(refill).max(step_ends.saturating_sub(u128::from(micros(now))));
-        Some(Duration::from_micros(u64::try_from(wait).unwrap_or(u64::MAX)))
+        let in_steps = u64::from(missing.div_ceil(limit.refill)).saturating_mul(limit.interval);
+        let at_its_rate = match u64::from(missing).checked_mul(limit.interval) {
+            Some(product) => product.div_ceil(u64::from(limit.refill)),
+            None => wide_rate(missing, limit),
+        };
+        let step_ends = self.last.saturating_add(in_steps);
+        Some(Duration::from_micros(at_its_rate.max(step_ends.saturating_sub(micros(now)))))
     }
 
     /// When it is full again, if nothing more is taken. From then on it is as good as new.
+    #[inline]
     pub(super) fn full_at(&self, limit: &TokenBucket) -> u64 {
-        let missing = u128::from(limit.capacity.saturating_sub(self.tokens));
-        let at = u128::from(self.last) + missing.div_ceil(u128::from(limit.refill)) * u128::from(limit.interval);
-        u64::try_from(at).unwrap_or(u64::MAX)
+        let missing = limit.capacity.saturating_sub(self.tokens);
+        self.last.saturating_add(u64::from(missing.div_ceil(limit.refill)).saturating_mul(limit.interval))
     }
 }
 
+/// How long `missing` tokens take at the bucket's rate, where the product is more than 64 bits hold. Their division takes
+/// several times as long.
+#[cold]
+fn wide_rate(missing: u32, limit: &TokenBucket) -> u64 {
+    let product = u128::from(missing) * u128::from(limit.interval);
+    u64::try_from(product.div_ceil(u128::from(limit.refill))).unwrap_or(u64::MAX)
+}
+
 /// An instant in whole microseconds.
+#[inline]
 pub(super) fn micros(at: Instant) -> u64 {
     at.as_nanos() / 1000
 }

@@ -47,6 +47,7 @@ pub struct CostError {
 
 impl Limit {
     /// What is remembered of a key that was never seen.
+    #[inline]
     pub fn fresh(&self, now: Instant) -> Bucket {
         match self {
             Self::Bucket(limit) => Bucket::full(now, limit),
@@ -56,6 +57,7 @@ impl Limit {
     }
 
     /// The most that it lets in at once: what a request may cost.
+    #[inline]
     pub fn capacity(&self) -> u32 {
         match self {
             Self::Bucket(limit) => limit.capacity(),
@@ -77,11 +79,13 @@ impl Limit {
     ///
     /// # Errors
     /// The cost is nothing, or more than this limit ever lets in at once (G2).
+    #[inline]
     pub fn check_cost(&self, cost: u32) -> Result<(), CostError> {
         check_cost(cost, self.capacity())
     }
 
     /// Brings a bucket up to `now`. It changes no verdict.
+    #[inline]
     pub fn refill(&self, now: Instant, bucket: &mut Bucket) {
         match self {
             Self::Bucket(limit) => bucket.refill(now, limit),
@@ -91,6 +95,7 @@ impl Limit {
     }
 
     /// How long after `now` a request of this cost is let in; `None` where it is now. For a bucket brought up to `now`.
+    #[inline]
     pub fn retry(&self, now: Instant, bucket: &Bucket, cost: u32) -> Option<Duration> {
         match self {
             Self::Bucket(limit) => bucket.retry(now, limit, cost),
@@ -100,6 +105,7 @@ impl Limit {
     }
 
     /// When a request let in at `now` starts: later where requests wait for their turn.
+    #[inline]
     pub fn start(&self, now: Instant, bucket: &Bucket) -> Instant {
         match self {
             Self::Bucket(_) | Self::Window(_) => now,
@@ -108,6 +114,7 @@ impl Limit {
     }
 
     /// Charges a request that [`Limit::retry`] lets in.
+    #[inline]
     pub fn charge(&self, now: Instant, bucket: &mut Bucket, cost: u32) {
         match self {
             Self::Bucket(_) | Self::Window(_) => bucket.tokens = bucket.tokens.saturating_sub(cost),
@@ -116,6 +123,7 @@ impl Limit {
     }
 
     /// How many more of cost 1 are let in at `now`. For a bucket brought up to `now`.
+    #[inline]
     pub fn remaining(&self, now: Instant, bucket: &Bucket) -> u32 {
         match self {
             Self::Bucket(_) | Self::Window(_) => bucket.tokens,
@@ -124,6 +132,7 @@ impl Limit {
     }
 
     /// The instant from which on the bucket is as good as new and need not be remembered (G8), in microseconds.
+    #[inline]
     pub fn full_at(&self, bucket: &Bucket) -> u64 {
         match self {
             Self::Bucket(limit) => bucket.full_at(limit),
@@ -155,11 +164,13 @@ impl NamedLimit {
     }
 
     /// The name.
+    #[inline]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// The limit.
+    #[inline]
     pub fn limit(&self) -> &Limit {
         &self.limit
     }
@@ -170,6 +181,7 @@ pub fn retry_after(wait: Duration) -> u64 {
     wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0)).max(1)
 }
 
+#[inline]
 pub(super) fn check_cost(cost: u32, most: u32) -> Result<(), CostError> {
     if (1..=most).contains(&cost) { Ok(()) } else { Err(CostError { cost, most }) }
 }

@@ -10,6 +10,8 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 #[derive(Clone, Debug)]
 pub(crate) struct PolicyField {
     name: String,
+    /// How its item of `RateLimit` begins: `"each";r=`.
+    left: Box<[u8]>,
     value: HeaderValue,
 }
 
@@ -20,14 +22,14 @@ impl PolicyField {
         let (name, (quota, window)) = (named.name(), quota(named));
         // A name has neither quotes nor anything else a header could not hold.
         let value = HeaderValue::try_from(format!("\"{name}\";q={quota};w={window}"));
-        Self { name: name.to_owned(), value: value.unwrap_or_else(|_| HeaderValue::from_static("")) }
+        let left = format!("\"{name}\";r=").into_bytes().into();
+        Self { name: name.to_owned(), left, value: value.unwrap_or_else(|_| HeaderValue::from_static("")) }
     }
 
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    #[cfg(test)]
     pub(crate) fn value(&self) -> &HeaderValue {
         &self.value
     }
@@ -35,9 +37,12 @@ impl PolicyField {
 
 /// Adds `RateLimit-Policy`: each limit in a line of its own.
 pub(crate) fn add_policies<'a>(headers: &mut HeaderMap, limits: impl Iterator<Item = &'a PolicyField>) {
-    for policy in limits {
-        headers.append(RATELIMIT_POLICY, policy.value.clone());
-    }
+    limits.for_each(|policy| add_policy(headers, policy.value.clone()));
+}
+
+/// Adds the line of one limit.
+pub(crate) fn add_policy(headers: &mut HeaderMap, value: HeaderValue) {
+    headers.append(RATELIMIT_POLICY, value);
 }
 
 /// Adds `RateLimit`.
@@ -50,24 +55,36 @@ pub(crate) fn add_left(headers: &mut HeaderMap, left: HeaderValue) {
 /// `r` is what is let in at once; `t` is how long until more comes, in whole seconds, rounded up as Retry-After is: so a
 /// client that keeps to `r` within `t` is never refused, and Retry-After never ends before `t`. Less than a second cannot
 /// be said, and rounding it up would hold a client far below a quick limit: then `t` stands only where nothing is left.
-pub(crate) fn left<'a>(limits: impl Iterator<Item = (&'a PolicyField, &'a Left)>) -> Option<HeaderValue> {
-    let mut field = Vec::with_capacity(64);
+pub(crate) fn left<'a>(limits: impl Iterator<Item = (&'a PolicyField, &'a Left)> + Clone) -> Option<HeaderValue> {
+    // Made to measure, it becomes the header's value as it is.
+    let length: usize = limits.clone().map(|(policy, left)| COMMA.len() + item_length(policy, left)).sum();
+    let mut field = Vec::with_capacity(length.checked_sub(COMMA.len())?);
     for (policy, left) in limits {
         if !field.is_empty() {
-            field.extend_from_slice(b", ");
+            field.extend_from_slice(COMMA);
         }
-        field.extend_from_slice(b"\"");
-        field.extend_from_slice(policy.name.as_bytes());
-        field.extend_from_slice(b"\";r=");
+        field.extend_from_slice(&policy.left);
         push_number(&mut field, u64::from(left.remaining));
-        let wait = left.retry.unwrap_or(left.next);
-        if wait >= LEAST_SAID || left.retry.is_some() || left.remaining == 0 {
-            field.extend_from_slice(b";t=");
-            push_number(&mut field, retry_after(wait));
+        if let Some(wait) = wait_said(left) {
+            field.extend_from_slice(WAIT);
+            push_number(&mut field, wait);
         }
     }
-    let field = Some(field).filter(|field| !field.is_empty())?;
     HeaderValue::from_maybe_shared(Bytes::from(field)).ok()
+}
+
+fn item_length(policy: &PolicyField, left: &Left) -> usize {
+    let wait = wait_said(left).map_or(0, |wait| WAIT.len() + digits(wait));
+    policy.left.len() + digits(u64::from(left.remaining)) + wait
+}
+
+fn wait_said(left: &Left) -> Option<u64> {
+    let wait = left.retry.unwrap_or(left.next);
+    (wait >= LEAST_SAID || left.retry.is_some() || left.remaining == 0).then(|| retry_after(wait))
+}
+
+fn digits(number: u64) -> usize {
+    number.checked_ilog10().map_or(1, |log| log as usize + 1)
 }
 
 /// Appends a number in decimal. Every admitted answer has some: `write!` would take most of the time.
@@ -96,6 +113,8 @@ fn quota(named: &NamedLimit) -> (u128, u128) {
 
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+const COMMA: &[u8] = b", ";
+const WAIT: &[u8] = b";t=";
 const LEAST_SAID: Duration = Duration::from_secs(1);
 /// In microseconds.
 const SECOND: u128 = 1_000_000;

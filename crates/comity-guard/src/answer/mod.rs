@@ -5,7 +5,7 @@
 mod fields;
 mod problem;
 
-pub(crate) use fields::{PolicyField, add_left, add_policies, left};
+pub(crate) use fields::{PolicyField, add_left, add_policies, add_policy, left};
 pub(crate) use problem::is_asked_for as is_problem_asked_for;
 
 use std::time::Duration;

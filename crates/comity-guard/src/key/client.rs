@@ -9,12 +9,13 @@ use super::ip;
 
 /// Who a request counts as: an address or a network of them, a name such as an API key, or everybody together.
 ///
-/// Seventeen bytes and `Copy`, whatever it was made from. Of a name only 128 bits of its SHA-256 are kept: keys of APIs
+/// Small and `Copy`, whatever it was made from. Of a name only 128 bits of its SHA-256 are kept: keys of APIs
 /// are secrets, and neither a log nor a shared store should hold them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClientKey {
     kind: Kind,
-    bits: [u8; 16],
+    /// A number rather than bytes: it moves in registers.
+    bits: u128,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -29,22 +30,26 @@ enum Kind {
 
 impl ClientKey {
     /// Everybody together: the key of limits that all clients share.
-    pub const ALL: Self = Self { kind: Kind::All, bits: [0; 16] };
+    pub const ALL: Self = Self { kind: Kind::All, bits: 0 };
 
     /// Those of whom nothing is known, not even an address: they share what one client may do.
-    pub const UNKNOWN: Self = Self { kind: Kind::Unknown, bits: [0; 16] };
+    pub const UNKNOWN: Self = Self { kind: Kind::Unknown, bits: 0 };
 
     /// An address: of IPv4 the address, of IPv6 the network of its first `ipv6_prefix` bits, since one client has a
     /// whole /64 or more to send from (G7). An IPv4-mapped address is the IPv4 address it maps.
+    #[inline]
     pub fn address(address: IpAddr, ipv6_prefix: Ipv6Prefix) -> Self {
-        match ip::masked(ip::unmapped(address), if ip::unmapped(address).is_ipv4() { 32 } else { ipv6_prefix.0 }) {
-            IpAddr::V4(four) => {
-                let mut bits = [0; 16];
-                bits[..4].copy_from_slice(&four.octets());
-                Self { kind: Kind::Four, bits }
-            }
-            IpAddr::V6(six) => Self { kind: Kind::Six, bits: six.octets() },
+        match address {
+            IpAddr::V4(four) => Self::four(four),
+            IpAddr::V6(six) => match six.to_ipv4_mapped() {
+                Some(four) => Self::four(four),
+                None => Self { kind: Kind::Six, bits: ip::masked_bits(six, ipv6_prefix.0) },
+            },
         }
+    }
+
+    fn four(four: Ipv4Addr) -> Self {
+        Self { kind: Kind::Four, bits: u128::from(four.to_bits()) << FOUR_SHIFT }
     }
 
     /// A name: an API key, an account, a session.
@@ -52,14 +57,15 @@ impl ClientKey {
         let digest = Sha256::digest(name.as_ref());
         let mut bits = [0; 16];
         bits.copy_from_slice(&digest[..16]);
-        Self { kind: Kind::Named, bits }
+        Self { kind: Kind::Named, bits: u128::from_be_bytes(bits) }
     }
 
     /// The key as bytes: equal for equal keys and for no others, the same in every process and on every machine.
+    #[inline]
     pub fn to_bytes(self) -> [u8; 17] {
         let mut bytes = [0; 17];
         bytes[0] = self.kind as u8;
-        bytes[1..].copy_from_slice(&self.bits);
+        bytes[1..].copy_from_slice(&self.bits.to_be_bytes());
         bytes
     }
 
@@ -104,11 +110,11 @@ impl fmt::Display for ClientKey {
         match self.kind {
             Kind::All => f.write_str("all"),
             Kind::Unknown => f.write_str("unknown"),
-            Kind::Four => Ipv4Addr::from([self.bits[0], self.bits[1], self.bits[2], self.bits[3]]).fmt(f),
-            Kind::Six => Ipv6Addr::from(self.bits).fmt(f),
+            Kind::Four => Ipv4Addr::from_bits((self.bits >> FOUR_SHIFT) as u32).fmt(f),
+            Kind::Six => Ipv6Addr::from_bits(self.bits).fmt(f),
             Kind::Named => {
                 f.write_str("name-")?;
-                self.bits.iter().take(SHOWN_OF_A_NAME).try_for_each(|byte| write!(f, "{byte:02x}"))
+                self.bits.to_be_bytes().iter().take(SHOWN_OF_A_NAME).try_for_each(|byte| write!(f, "{byte:02x}"))
             }
         }
     }
@@ -120,6 +126,8 @@ impl fmt::Debug for ClientKey {
     }
 }
 
+/// An IPv4 address stands in the first of the sixteen bytes.
+const FOUR_SHIFT: u32 = 96;
 /// Bytes of a name's digest that are shown: enough to tell clients apart in a log.
 const SHOWN_OF_A_NAME: usize = 6;
 

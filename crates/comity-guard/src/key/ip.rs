@@ -19,11 +19,14 @@ pub(super) fn masked(address: IpAddr, prefix: u8) -> IpAddr {
             let mask = u32::MAX.checked_shl(32 - u32::from(prefix.min(32))).unwrap_or(0);
             IpAddr::V4(Ipv4Addr::from_bits(four.to_bits() & mask))
         }
-        IpAddr::V6(six) => {
-            let mask = u128::MAX.checked_shl(128 - u32::from(prefix.min(128))).unwrap_or(0);
-            IpAddr::V6(Ipv6Addr::from_bits(six.to_bits() & mask))
-        }
+        IpAddr::V6(six) => IpAddr::V6(Ipv6Addr::from_bits(masked_bits(six, prefix))),
     }
+}
+
+/// The same of an IPv6 address, as a number.
+pub(super) fn masked_bits(six: Ipv6Addr, prefix: u8) -> u128 {
+    let mask = u128::MAX.checked_shl(128 - u32::from(prefix.min(128))).unwrap_or(0);
+    six.to_bits() & mask
 }
 
 /// How many bits an address of this family has.

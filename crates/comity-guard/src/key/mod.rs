@@ -82,16 +82,24 @@ impl KeyBy {
     /// Whose request it is.
     ///
     /// Costs no more than [`MOST_ENTRIES`] entries of a forwarded field and one short digest, whatever was sent.
+    #[inline]
     pub fn key(&self, head: &Head<'_>) -> ClientKey {
         let other = match &self.by {
             By::Address => None,
             By::Header(name) => name_in(head.headers, name),
             By::Closure(ask) => ask(head),
         };
-        other.unwrap_or_else(|| match self.client(head) {
-            Some(address) => ClientKey::address(address, self.ipv6_prefix),
-            None => ClientKey::UNKNOWN,
-        })
+        match (other, &self.trust) {
+            (Some(other), _) => other,
+            // The common way: its peer's address as it stands.
+            (None, Trust::Nobody) => self.of_address(head.peer.as_ref()),
+            (None, _) => self.of_address(self.client(head).as_ref()),
+        }
+    }
+
+    #[inline]
+    fn of_address(&self, address: Option<&IpAddr>) -> ClientKey {
+        address.map_or(ClientKey::UNKNOWN, |address| ClientKey::address(*address, self.ipv6_prefix))
     }
 
     /// The client's address: the peer's, or the one that trusted proxies name.
@@ -122,6 +130,7 @@ impl KeyBy {
 
 impl<'a> Head<'a> {
     /// What a request says, and who is at the other end of its connection.
+    #[inline]
     pub fn of<B>(request: &'a Request<B>, peer: Option<IpAddr>) -> Self {
         Self {
             method: request.method(),

@@ -87,7 +87,6 @@ where
         match self.project().state.project() {
             StateNow::Called { future, admitted } => {
                 let answer = ready!(future.poll(cx));
-                let admitted = std::mem::take(admitted);
                 Poll::Ready(match answer {
                     Ok(response) => Ok(served(response, admitted)),
                     Err(error) => {
@@ -102,7 +101,7 @@ where
                 Poll::Ready(Ok(answer.map(GuardBody::refused)))
             }
             StateNow::Later { future } => Poll::Ready(match ready!(future.as_mut().poll(cx)) {
-                Ok(Waited::Served(response, admitted)) => Ok(served(response, admitted)),
+                Ok(Waited::Served(response, mut admitted)) => Ok(served(response, &mut admitted)),
                 Ok(Waited::Refused(answer)) => Ok(answer.map(GuardBody::refused)),
                 Err(error) => Err(error),
             }),
@@ -111,7 +110,8 @@ where
 }
 
 /// An answer that says what is left, and whose body holds the place.
-fn served<R: Body<Data = Bytes>>(mut response: Response<R>, mut admitted: Admitted) -> Response<GuardBody<R>> {
+#[inline]
+fn served<R: Body<Data = Bytes>>(mut response: Response<R>, admitted: &mut Admitted) -> Response<GuardBody<R>> {
     admitted.ended(if response.status().is_server_error() { End::Dropped } else { End::Served });
     admitted.tell(response.headers_mut());
     admitted.mark(response.extensions_mut());

@@ -29,6 +29,7 @@ impl PeerFrom {
         Self::Told(Arc::new(find))
     }
 
+    #[inline]
     pub(super) fn of(&self, extensions: &Extensions) -> Option<IpAddr> {
         match self {
             Self::Extension => extensions.get().map(|PeerAddress(peer)| *peer),

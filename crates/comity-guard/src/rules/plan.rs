@@ -30,6 +30,7 @@ impl Plan {
     /// The rules that are about a request.
     ///
     /// A path that servers read in several ways falls under the rules of all readings, up to the most that are asked.
+    #[inline]
     pub(crate) fn ruled(&self, asked: &Asked<'_>) -> Ruled {
         let mut ruled = Ruled::default();
         for (nth, (rule, _)) in (0u16..).zip(&self.rules) {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use comity_core::guard::{Left, MOST_LIMITS, Ruling, Shed, Verdict};
 use comity_core::time::Instant;
-use comity_store::guard::{Charge, Charges, Key, Taken};
+use comity_store::guard::{Charge, ChargeError, Charges, Key, Taken};
 use http::{HeaderMap, HeaderValue, Response};
 
 use super::counted::count;
@@ -51,8 +51,9 @@ pub(crate) struct Admitted {
 
 /// What its answer tells of the limits.
 struct Told {
-    live: Arc<Live>,
-    ruled: Ruled,
+    policy: HeaderValue,
+    /// Of the limits after the first.
+    more: Vec<HeaderValue>,
     left: HeaderValue,
 }
 
@@ -156,11 +157,25 @@ impl Asking<'_> {
             cost: rule.cost_of_one(),
         });
         let Some(first) = charged.next() else { return self.admitted(place, None) };
-        let Some(second) = charged.next() else { return self.take(place, now, &[first], problem) };
+        let Some(second) = charged.next() else { return self.take_one(place, now, first, problem) };
         let mut charges = [first; MOST_LIMITS];
         charges[1] = second;
         let asked = 2 + charges[2..].iter_mut().zip(charged).map(|(free, charge)| *free = charge).count();
         self.take(place, now, &charges[..asked], problem)
+    }
+
+    fn take_one(
+        &self,
+        place: Option<Place>,
+        now: Instant,
+        charge: Charge<'_>,
+        problem: impl FnOnce() -> bool,
+    ) -> Decided {
+        let Kept::Here(table) = &self.guard.0.buckets else { return self.take(place, now, &[charge], problem) };
+        match table.take_one_now(now, &charge) {
+            Ok(verdict) => self.decide(place, verdict.ruling(), verdict.left(), now, problem),
+            Err(error) => self.cannot_be(place, &error, problem),
+        }
     }
 
     fn take(
@@ -172,28 +187,39 @@ impl Asking<'_> {
     ) -> Decided {
         let charges = match Charges::new(charges) {
             Ok(charges) => charges,
-            Err(error) => {
-                // Settings are checked before they are in force.
-                tracing::error!(target: "comity_guard", %error, "limits that cannot be asked");
-                drop(place);
-                return Decided::Refused(self.guard.shed(self.live, problem()));
-            }
+            Err(error) => return self.cannot_be(place, &error, problem),
         };
+        let decide = |place, verdict: Verdict| self.decide(place, verdict.ruling(), verdict.left(), now, problem);
         match &self.guard.0.buckets {
-            Kept::Here(table) => self.decide(place, &table.take_now(now, charges), now, problem),
+            Kept::Here(table) => decide(place, table.take_now(now, charges)),
             Kept::There(buckets) => match buckets.take(now, charges) {
-                Taken::Now(verdict) => self.decide(place, &verdict, now, problem),
+                Taken::Now(verdict) => decide(place, verdict),
                 Taken::Later(answer) => Decided::Waits(Step::Store(place, answer)),
             },
         }
     }
 
-    fn decide(&self, place: Option<Place>, verdict: &Verdict, now: Instant, problem: impl FnOnce() -> bool) -> Decided {
-        match verdict.ruling() {
+    /// Settings are checked before they are in force.
+    #[cold]
+    fn cannot_be(&self, place: Option<Place>, error: &ChargeError, problem: impl FnOnce() -> bool) -> Decided {
+        tracing::error!(target: "comity_guard", %error, "limits that cannot be asked");
+        drop(place);
+        Decided::Refused(self.guard.shed(self.live, problem()))
+    }
+
+    fn decide(
+        &self,
+        place: Option<Place>,
+        ruling: Ruling,
+        left: &[Left],
+        now: Instant,
+        problem: impl FnOnce() -> bool,
+    ) -> Decided {
+        match ruling {
             Ruling::Admitted { start, delayed_by } => {
                 let wait = start.since(now);
                 if wait.is_zero() {
-                    return self.admitted(place, Some(verdict));
+                    return self.admitted(place, Some(left));
                 }
                 count(&self.guard.0.tally.delayed);
                 let rule = delayed_by.and_then(|nth| self.name(nth)).unwrap_or_default();
@@ -201,16 +227,16 @@ impl Asking<'_> {
                 if self.live.settings.dry_run {
                     return Decided::Admitted(self.let_in(place, None));
                 }
-                Decided::Waits(Step::Turn(place, self.told(verdict), wait))
+                Decided::Waits(Step::Turn(place, self.told(left), wait))
             }
-            Ruling::Refused { by, retry } => self.refused(place, verdict, by, retry, problem),
+            Ruling::Refused { by, retry } => self.refused(place, left, by, retry, problem),
         }
     }
 
     fn refused(
         &self,
         place: Option<Place>,
-        verdict: &Verdict,
+        left: &[Left],
         by: usize,
         retry: Duration,
         problem: impl FnOnce() -> bool,
@@ -236,15 +262,15 @@ impl Asking<'_> {
         // What is refused gives its place back before its answer is made.
         drop(place);
         count(&tally.refused);
-        Decided::Refused(Box::new(self.live.settings.answers.refused(problem(), retry, self.left(verdict))))
+        Decided::Refused(Box::new(self.live.settings.answers.refused(problem(), retry, self.left(left))))
     }
 
-    fn admitted(&self, place: Option<Place>, verdict: Option<&Verdict>) -> Decided {
-        if place.is_some() {
+    fn admitted(&self, place: Option<Place>, left: Option<&[Left]>) -> Decided {
+        if place.is_some() && self.guard.0.watch.is_set() {
             self.tell(Outcome::Admitted);
         }
         let mut admitted = self.let_in(place, None);
-        admitted.told = verdict.and_then(|verdict| self.told(verdict));
+        admitted.told = left.and_then(|left| self.told(left));
         Decided::Admitted(admitted)
     }
 
@@ -255,12 +281,14 @@ impl Asking<'_> {
     }
 
     /// What its answer is to say of what is left.
-    fn told(&self, verdict: &Verdict) -> Option<Box<Told>> {
+    fn told(&self, left: &[Left]) -> Option<Box<Told>> {
         if !self.live.settings.answers.fields || self.live.settings.dry_run {
             return None;
         }
-        let left = answer::left(self.left(verdict))?;
-        Some(Box::new(Told { live: Arc::clone(self.live), ruled: *self.ruled, left }))
+        let left = answer::left(self.left(left))?;
+        let mut policies = policies(self.live, self.ruled).map(|policy| policy.value().clone());
+        let policy = policies.next()?;
+        Some(Box::new(Told { policy, more: policies.collect(), left }))
     }
 
     fn would_shed(&self) -> Box<WouldRefuse> {
@@ -278,8 +306,8 @@ impl Asking<'_> {
         Some(rule.name())
     }
 
-    fn left<'v>(&'v self, verdict: &'v Verdict) -> impl Iterator<Item = (&'v PolicyField, &'v Left)> + Clone {
-        policies(self.live, self.ruled).zip(verdict.left())
+    fn left<'v>(&'v self, left: &'v [Left]) -> impl Iterator<Item = (&'v PolicyField, &'v Left)> + Clone {
+        policies(self.live, self.ruled).zip(left)
     }
 }
 
@@ -296,7 +324,7 @@ impl Patient {
                 }
                 Step::Store(place, answer) => {
                     let verdict = answer.await;
-                    self.asking().decide(place, &verdict, self.guard.now(), || self.problem)
+                    self.asking().decide(place, verdict.ruling(), verdict.left(), self.guard.now(), || self.problem)
                 }
                 Step::Turn(mut place, told, wait) => {
                     tokio::time::sleep(wait).await;
@@ -323,8 +351,9 @@ impl Admitted {
     /// Says what is left of the limits.
     pub(crate) fn tell(&mut self, headers: &mut HeaderMap) {
         if let Some(told) = self.told.take() {
-            let Told { live, ruled, left } = *told;
-            answer::add_policies(headers, policies(&live, &ruled));
+            let Told { policy, more, left } = *told;
+            answer::add_policy(headers, policy);
+            more.into_iter().for_each(|policy| answer::add_policy(headers, policy));
             answer::add_left(headers, left);
         }
     }

@@ -48,8 +48,9 @@ pub struct Counted {
     pub waiting: u32,
 }
 
-/// The counters behind it.
+/// The counters behind it, by themselves on lines of the processor's cache: each request writes one.
 #[derive(Debug, Default)]
+#[repr(align(128))]
 pub(super) struct Tally {
     pub(super) admitted: AtomicU64,
     pub(super) exempt: AtomicU64,

@@ -60,6 +60,13 @@ impl Watch {
         self.0.set(Box::new(watch)).is_ok()
     }
 
+    /// Whether somebody listens to what is let in.
+    #[inline]
+    pub(super) fn is_set(&self) -> bool {
+        self.0.get().is_some()
+    }
+
+    #[cold]
     pub(super) fn tell(&self, decision: &Decision<'_>) {
         if let Some(watch) = self.0.get() {
             watch(decision);

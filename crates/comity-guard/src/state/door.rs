@@ -1,26 +1,29 @@
 //! The gate in front of the service, and those that wait before it (G3, G4).
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use comity_core::guard::{Auto, AutoSettings, End, Exchange, Gate, ParameterError, Queue, QueueSettings, Turn};
+use comity_core::guard::{Auto, AutoSettings, End, Exchange, ParameterError, Queue, QueueSettings, Turn};
 use comity_core::time::Instant;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::Guard;
+use super::places::Places;
 use crate::rules::{InFlight, Settings};
 
-/// The gate, how it learns, and who waits.
+/// The gate, how it learns, and who waits. While nobody waits and there is a place, nothing is locked.
 pub(super) struct Door {
+    places: Places,
     state: Mutex<State>,
+    /// Who waits, as a number. Written under the lock.
+    waiting: AtomicU32,
     /// Whether how answers went is of interest.
     learns: AtomicBool,
 }
 
 struct State {
-    gate: Gate,
     bounded: bool,
     auto: Option<Auto>,
     queue: Queue,
@@ -67,9 +70,13 @@ pub(super) struct Stands {
 
 impl Door {
     pub(super) fn of(settings: &Settings, now: Instant) -> Result<Self, ParameterError> {
-        let (gate, queue) = (Gate::new(i64::from(UNBOUNDED))?, queue(settings)?);
-        let state = State { gate, bounded: false, auto: None, queue, waiting: BTreeMap::new(), next: 0 };
-        let door = Self { state: Mutex::new(state), learns: AtomicBool::new(false) };
+        let state = State { bounded: false, auto: None, queue: queue(settings)?, waiting: BTreeMap::new(), next: 0 };
+        let door = Self {
+            places: Places::new(UNBOUNDED),
+            state: Mutex::new(state),
+            waiting: AtomicU32::new(0),
+            learns: AtomicBool::new(false),
+        };
         door.set(settings, now)?;
         Ok(door)
     }
@@ -77,52 +84,64 @@ impl Door {
     /// Other bounds from now on; who is in flight or waits stays.
     pub(super) fn set(&self, settings: &Settings, now: Instant) -> Result<(), ParameterError> {
         let mut state = self.state.lock();
-        state.set(settings, now)?;
+        self.places.set_most(state.set(settings, now)?);
+        self.note_waiting(&state);
         self.learns.store(state.auto.is_some(), Ordering::Relaxed);
         Ok(())
     }
 
     pub(super) fn enter(&self, guard: &Guard, now: Instant, may_wait: bool) -> Entered {
+        if self.waiting.load(Ordering::SeqCst) == 0
+            && let Some(in_flight) = self.places.take()
+        {
+            return Entered::In(Place { guard: guard.clone(), since: now, in_flight });
+        }
+        self.enter_behind_others(guard, now, may_wait)
+    }
+
+    #[cold]
+    fn enter_behind_others(&self, guard: &Guard, now: Instant, may_wait: bool) -> Entered {
         let mut state = self.state.lock();
-        let free = state.gate.in_flight() < state.gate.most();
-        if !free && !may_wait {
+        let place = if state.queue.waiting() == 0 { self.places.take() } else { None };
+        if place.is_none() && !may_wait {
             return Entered::Shed;
         }
-        match state.queue.admit(now, free) {
-            Turn::Run => match state.gate.acquire() {
-                Ok(()) => Entered::In(Place { guard: guard.clone(), since: now, in_flight: state.gate.in_flight() }),
-                Err(_) => Entered::Shed,
-            },
-            Turn::Wait { until } => {
+        match (state.queue.admit(now, place.is_some()), place) {
+            (_, Some(in_flight)) => Entered::In(Place { guard: guard.clone(), since: now, in_flight }),
+            (Turn::Wait { until }, None) => {
                 let (give, place) = oneshot::channel();
                 let number = state.next;
                 state.next += 1;
                 state.waiting.insert(number, give);
+                self.note_waiting(&state);
+                drop(state);
                 let most = until.since(now);
-                Entered::Waits(Waiting { guard: guard.clone(), number, since: now, place, most, ended: false })
+                let waits = Waiting { guard: guard.clone(), number, since: now, place, most, ended: false };
+                // A place given back before it was known that one waits is nobody else's to hand on.
+                if self.places.has_room() {
+                    self.hand_out(guard);
+                }
+                Entered::Waits(waits)
             }
-            Turn::Shed(_) => Entered::Shed,
+            (Turn::Run | Turn::Shed(_), None) => Entered::Shed,
         }
     }
 
     pub(super) fn stands(&self) -> Stands {
         let state = self.state.lock();
         Stands {
-            in_flight: state.gate.in_flight(),
-            most: state.bounded.then(|| state.gate.most()),
+            in_flight: self.places.taken(),
+            most: state.bounded.then(|| self.places.most()),
             waiting: state.queue.waiting(),
         }
     }
 
     /// A place is given back, and goes to who waits for it.
     fn release(&self, guard: &Guard) {
-        let mut state = self.state.lock();
-        state.gate.release();
-        if state.waiting.is_empty() {
-            return;
+        self.places.give_back();
+        if self.waiting.load(Ordering::SeqCst) > 0 {
+            self.hand_out(guard);
         }
-        drop(state);
-        self.hand_out(guard);
     }
 
     /// Gives what places there are to those who wait. Nothing is sent under the lock: who has gone away meanwhile gives its
@@ -131,9 +150,9 @@ impl Door {
         let now = guard.now();
         loop {
             let mut state = self.state.lock();
-            let Some(next) = state.next_in_turn(now) else { return };
-            let place = Place { guard: guard.clone(), since: now, in_flight: state.gate.in_flight() };
+            let Some((next, in_flight)) = state.next_in_turn(now, &self.places) else { return };
             drop(state);
+            let place = Place { guard: guard.clone(), since: now, in_flight };
             // Given back by its drop where nobody is there.
             let _ = next.send(place);
         }
@@ -144,7 +163,7 @@ impl Door {
         let Some(auto) = &mut state.auto else { return };
         if auto.ended(now, exchange) {
             let limit = auto.limit();
-            state.gate.set_most(limit);
+            self.places.set_most(limit);
             drop(state);
             self.hand_out(guard);
         }
@@ -155,15 +174,23 @@ impl Door {
         let mut state = self.state.lock();
         state.waiting.remove(&number);
         state.queue.leave(now, waited);
+        self.note_waiting(&state);
         if !state.waiting.is_empty() {
             drop(state);
             self.hand_out(guard);
         }
     }
+
+    /// After a reload more may wait than the queue has room for.
+    fn note_waiting(&self, state: &State) {
+        let waiting = state.queue.waiting().max(u32::try_from(state.waiting.len()).unwrap_or(u32::MAX));
+        self.waiting.store(waiting, Ordering::SeqCst);
+    }
 }
 
 impl State {
-    fn set(&mut self, settings: &Settings, now: Instant) -> Result<(), ParameterError> {
+    /// Other bounds: the most in flight.
+    fn set(&mut self, settings: &Settings, now: Instant) -> Result<u32, ParameterError> {
         let queue = queue(settings)?;
         self.auto = match (settings.in_flight, self.auto.take()) {
             (InFlight::Auto, Some(auto)) => Some(auto),
@@ -176,23 +203,23 @@ impl State {
             _ => None,
         };
         self.bounded = most.is_some();
-        self.gate.set_most(most.unwrap_or(UNBOUNDED));
         self.queue = queue;
         // Those that wait are counted anew; none is turned away for a shorter queue.
         for _ in 0..self.waiting.len() {
             self.queue.admit(now, false);
         }
-        Ok(())
+        Ok(most.unwrap_or(UNBOUNDED))
     }
 
     /// The next of those that wait, if there is a place for it, and the place taken. In a queue that stands the newest goes
     /// first: those that have waited long are given up soonest.
-    fn next_in_turn(&mut self, now: Instant) -> Option<oneshot::Sender<Place>> {
-        if self.waiting.is_empty() || self.gate.acquire().is_err() {
+    fn next_in_turn(&mut self, now: Instant, places: &Places) -> Option<(oneshot::Sender<Place>, u32)> {
+        if self.waiting.is_empty() {
             return None;
         }
+        let in_flight = places.take()?;
         let next = if self.queue.is_standing(now) { self.waiting.pop_last() } else { self.waiting.pop_first() };
-        next.map(|(_, give)| give)
+        next.map(|(_, give)| (give, in_flight))
     }
 }
 

@@ -53,6 +53,7 @@ impl InForce {
 
 impl Known {
     /// The settings in force now.
+    #[inline]
     pub(super) fn latest(&mut self, in_force: &InForce) -> &Arc<Live> {
         if in_force.changes.load(Ordering::Acquire) != self.changes {
             *self = in_force.known();

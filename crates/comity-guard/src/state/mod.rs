@@ -5,6 +5,7 @@ mod counted;
 mod decision;
 mod door;
 mod live;
+mod places;
 
 pub use counted::Counted;
 pub use decision::{Decision, Outcome, WouldRefuse};
@@ -145,6 +146,7 @@ impl Guard {
     }
 
     /// What a service keeps, brought up to date.
+    #[inline]
     pub(crate) fn latest<'k>(&self, known: &'k mut Known) -> &'k Arc<Live> {
         known.latest(&self.0.in_force)
     }
@@ -153,6 +155,7 @@ impl Guard {
         self.0.in_force.get()
     }
 
+    #[inline]
     fn now(&self) -> Instant {
         (self.0.clock)()
     }

@@ -57,13 +57,25 @@ impl<'a> Key<'a> {
     ///
     /// # Errors
     /// It is longer than [`MOST_KEY_BYTES`].
+    #[inline]
     pub fn new(bytes: &'a [u8]) -> Result<Self, ChargeError> {
         if bytes.len() > MOST_KEY_BYTES { Err(ChargeError::LongKey(bytes.len())) } else { Ok(Self(bytes)) }
     }
 
     /// Its bytes.
+    #[inline]
     pub fn as_bytes(self) -> &'a [u8] {
         self.0
+    }
+}
+
+impl Charge<'_> {
+    /// # Errors
+    /// The cost can never be paid.
+    #[inline]
+    pub(super) fn check(&self) -> Result<(), ChargeError> {
+        let cost = self.limit.limit().check_cost(self.cost);
+        cost.map_err(|error| ChargeError::Cost { limit: self.limit.name().to_owned(), error })
     }
 }
 
@@ -81,11 +93,7 @@ impl<'a> Charges<'a> {
             if charges[..nth].iter().any(|other| other.limit.name() == name) {
                 return Err(ChargeError::Twice(name.to_owned()));
             }
-            charge
-                .limit
-                .limit()
-                .check_cost(charge.cost)
-                .map_err(|error| ChargeError::Cost { limit: name.to_owned(), error })?;
+            charge.check()?;
         }
         Ok(Self(charges))
     }

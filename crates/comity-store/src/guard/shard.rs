@@ -7,6 +7,7 @@
 use core::cmp::Reverse;
 use core::hash::{BuildHasher, Hasher};
 use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 
 use comity_core::guard::Bucket;
 use foldhash::quality::FixedState;
@@ -28,10 +29,18 @@ pub(super) struct Shard {
 
 #[derive(Debug)]
 struct Entry {
-    /// The limit's name, a zero, and the key.
-    name: Box<[u8]>,
+    name: Name,
+    hash: u64,
     bucket: Bucket,
     full_at: u64,
+}
+
+/// The limit's name, a zero, and the key. Where that is short, as with addresses, it stands beside its bucket: a look
+/// into memory less for each request.
+#[derive(Debug)]
+enum Name {
+    Short { length: u8, bytes: [u8; SHORT] },
+    Long(Box<[u8]>),
 }
 
 /// Where a bucket is kept.
@@ -56,10 +65,15 @@ impl Shard {
         }
     }
 
-    pub(super) fn insert(&mut self, hasher: &FixedState, limit: &str, key: Key<'_>, bucket: Bucket, full_at: u64) {
-        let name = [limit.as_bytes(), &[0], key.as_bytes()].concat().into_boxed_slice();
-        let hash = hash(hasher, limit.as_bytes(), key.as_bytes());
-        let entry = Some(Entry { name, bucket, full_at });
+    /// A key's bucket, and when it is full: to be changed in one go.
+    pub(super) fn find_mut(&mut self, hash: u64, limit: &str, key: Key<'_>) -> Option<(&mut Bucket, &mut u64)> {
+        let Slot(slot) = self.find(hash, limit, key)?.0;
+        let entry = self.entries.get_mut(slot as usize)?.as_mut()?;
+        Some((&mut entry.bucket, &mut entry.full_at))
+    }
+
+    pub(super) fn insert(&mut self, hash: u64, limit: &str, key: Key<'_>, bucket: Bucket, full_at: u64) {
+        let entry = Some(Entry { name: Name::of(limit, key), hash, bucket, full_at });
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.entries[slot as usize] = entry;
@@ -73,36 +87,37 @@ impl Shard {
         };
         self.full.push(Reverse((full_at, slot)));
         let entries = &self.entries;
-        let rehash = |slot: &u32| entries[*slot as usize].as_ref().map_or(0, |entry| entry.hash(hasher));
+        let rehash = |slot: &u32| entries[*slot as usize].as_ref().map_or(0, |entry| entry.hash);
         self.index.insert_unique(hash, slot, rehash);
     }
 
     /// Drops full buckets until there are fewer than `most`, and some more where it is cheap. Whether there are.
     ///
     /// Those in `kept` are in use.
-    pub(super) fn make_room(&mut self, now: u64, hasher: &FixedState, most: usize, kept: &[Option<Slot>]) -> bool {
+    pub(super) fn make_room(&mut self, now: u64, most: usize, kept: &[Option<Slot>]) -> bool {
         for step in 0..MOST_STEPS {
             if step >= EASY_STEPS && self.len() < most {
                 break;
             }
-            let Some(Reverse((due, slot))) = self.full.peek().copied() else { break };
+            let Some(mut first) = self.full.peek_mut() else { break };
+            let Reverse((due, slot)) = *first;
             if due > now {
                 break;
             }
-            self.full.pop();
-            let full_at = self.entry(slot).map_or(0, |entry| entry.full_at);
+            let full_at = self.entries.get(slot as usize).and_then(Option::as_ref).map_or(0, |entry| entry.full_at);
             if full_at > now || kept.contains(&Some(Slot(slot))) {
-                self.full.push(Reverse((full_at.max(now + 1), slot)));
+                *first = Reverse((full_at.max(now + 1), slot));
             } else {
-                self.drop_full(slot, hasher);
+                PeekMut::pop(first);
+                self.drop_full(slot);
             }
         }
         self.len() < most
     }
 
-    fn drop_full(&mut self, slot: u32, hasher: &FixedState) {
+    fn drop_full(&mut self, slot: u32) {
         let Some(entry) = self.entries[slot as usize].take() else { return };
-        if let Ok(indexed) = self.index.find_entry(entry.hash(hasher), |other| *other == slot) {
+        if let Ok(indexed) = self.index.find_entry(entry.hash, |other| *other == slot) {
             indexed.remove();
         }
         self.free.push(slot);
@@ -116,20 +131,37 @@ impl Shard {
 
 impl Entry {
     fn is_of(&self, limit: &str, key: Key<'_>) -> bool {
-        let (limit, key) = (limit.as_bytes(), key.as_bytes());
-        self.name.len() == limit.len() + 1 + key.len()
-            && self.name.starts_with(limit)
-            && self.name[limit.len()] == 0
-            && self.name.ends_with(key)
-    }
-
-    fn hash(&self, hasher: &FixedState) -> u64 {
-        // No name of a limit has a zero in it.
-        let at = self.name.iter().position(|byte| *byte == 0).unwrap_or(self.name.len());
-        hash(hasher, &self.name[..at], self.name.get(at + 1..).unwrap_or_default())
+        let (name, limit, key) = (self.name.as_bytes(), limit.as_bytes(), key.as_bytes());
+        name.len() == limit.len() + 1 + key.len()
+            && name.starts_with(limit)
+            && name[limit.len()] == 0
+            && name.ends_with(key)
     }
 }
 
+impl Name {
+    fn of(limit: &str, key: Key<'_>) -> Self {
+        let parts = [limit.as_bytes(), &[0], key.as_bytes()];
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        if length > SHORT {
+            return Self::Long(parts.concat().into_boxed_slice());
+        }
+        let mut bytes = [0; SHORT];
+        for (free, byte) in bytes.iter_mut().zip(parts.into_iter().flatten()) {
+            *free = *byte;
+        }
+        Self::Short { length: length as u8, bytes }
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        match self {
+            Self::Short { length, bytes } => &bytes[..usize::from(*length)],
+            Self::Long(bytes) => bytes,
+        }
+    }
+}
+
+#[inline]
 pub(super) fn hash(hasher: &FixedState, limit: &[u8], key: &[u8]) -> u64 {
     let mut hasher = hasher.build_hasher();
     hasher.write(limit);
@@ -137,6 +169,9 @@ pub(super) fn hash(hasher: &FixedState, limit: &[u8], key: &[u8]) -> u64 {
     hasher.write(key);
     hasher.finish()
 }
+
+/// An address and a limit's name of twelve letters; with its bucket it fills a line of a processor's cache.
+const SHORT: usize = 30;
 
 /// Looked at for a new key at most; and at least, so that a table whose clients have gone shrinks as others come.
 const MOST_STEPS: usize = 16;

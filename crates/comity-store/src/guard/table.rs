@@ -9,7 +9,7 @@ use comity_core::time::Instant;
 use foldhash::quality::FixedState;
 
 use super::shard::{self, Shard, Slot};
-use super::{Buckets, Charge, Charges, Counts, Taken, spent};
+use super::{Buckets, Charge, ChargeError, Charges, Counts, Taken, spent};
 use crate::{ReadClock, Standing};
 
 /// Buckets in this process's memory: a bounded number, whatever the number of clients (G8).
@@ -74,8 +74,64 @@ impl BucketTable {
 
     /// As [`Buckets::take`], which this table answers at once.
     pub fn take_now(&self, now: Instant, charges: Charges<'_>) -> Verdict {
-        let charges = charges.as_slice();
-        let Some(first) = charges.first() else { return all::take(now, &[], &mut []) };
+        match charges.as_slice() {
+            [] => all::take(now, &[], &mut []),
+            [one] => self.take_one(now, one).into(),
+            [first, ..] => self.take_all(now, charges.as_slice(), first),
+        }
+    }
+
+    /// The same for a request under a single limit, which is the common case: a fraction of the work.
+    ///
+    /// # Errors
+    /// The cost can never be paid.
+    pub fn take_one_now(&self, now: Instant, charge: &Charge<'_>) -> Result<Verdict<1>, ChargeError> {
+        charge.check()?;
+        Ok(self.take_one(now, charge))
+    }
+
+    fn take_one(&self, now: Instant, charge: &Charge<'_>) -> Verdict<1> {
+        let (limit, name) = (charge.limit.limit(), charge.limit.name());
+        let hash = shard::hash(&self.hasher, name.as_bytes(), charge.key.as_bytes());
+        let Some(shard) = self.shards.get(self.shard_of(hash)) else { return self.take_shared(now, charge) };
+        let mut shard = lock(shard);
+        if let Some((bucket, full_at)) = shard.find_mut(hash, name, charge.key) {
+            let verdict = all::take_one(now, limit, charge.cost, bucket);
+            *full_at = limit.full_at(bucket);
+            return verdict;
+        }
+        if !shard.make_room(now.as_nanos() / 1000, self.most_each, &[]) {
+            return self.take_shared(now, charge);
+        }
+        let mut bucket = self.fresh(now, limit);
+        let verdict = all::take_one(now, limit, charge.cost, &mut bucket);
+        // One that was refused is as good as new.
+        if verdict.refused().is_none() {
+            shard.insert(hash, name, charge.key, bucket, limit.full_at(&bucket));
+        }
+        verdict
+    }
+
+    /// A take from the bucket of all keys of a limit that have none of their own.
+    #[cold]
+    fn take_shared(&self, now: Instant, charge: &Charge<'_>) -> Verdict<1> {
+        self.shared.fetch_add(1, Ordering::Relaxed);
+        let mut overflow = lock(&self.overflow);
+        let limit = charge.limit.limit();
+        let mut verdict = match shared(&mut overflow, charge) {
+            Some((_, bucket)) => all::take_one(now, limit, charge.cost, bucket),
+            None => {
+                let mut bucket = self.fresh(now, limit);
+                let verdict = all::take_one(now, limit, charge.cost, &mut bucket);
+                overflow.push((charge.limit.name().into(), bucket));
+                verdict
+            }
+        };
+        verdict.mark_shared(0);
+        verdict
+    }
+
+    fn take_all(&self, now: Instant, charges: &[Charge<'_>], first: &Charge<'_>) -> Verdict {
         let mut hashes = [0; MOST_LIMITS];
         for (hash, charge) in hashes.iter_mut().zip(charges) {
             *hash = shard::hash(&self.hasher, charge.limit.name().as_bytes(), charge.key.as_bytes());
@@ -109,7 +165,7 @@ impl BucketTable {
                 }
                 Found::New if charged => {
                     if let Some(shard) = self.held(&mut held, hashes[nth]) {
-                        shard.insert(&self.hasher, charge.limit.name(), charge.key, bucket, full_at);
+                        shard.insert(hashes[nth], charge.limit.name(), charge.key, bucket, full_at);
                     }
                 }
                 // It is as good as new.
@@ -150,11 +206,7 @@ impl BucketTable {
                 Found::Shared => {}
             }
         }
-        if shard.make_room(now.as_nanos() / 1000, &self.hasher, most, &kept) {
-            (Found::New, fresh)
-        } else {
-            (Found::Shared, fresh)
-        }
+        if shard.make_room(now.as_nanos() / 1000, most, &kept) { (Found::New, fresh) } else { (Found::Shared, fresh) }
     }
 
     /// What a key has that is not here.
@@ -237,7 +289,7 @@ mod tests {
     use comity_core::guard::{LeakyBucket, NamedLimit, Ruling, TokenBucket};
 
     use super::*;
-    use crate::guard::{ChargeError, Key, conformance};
+    use crate::guard::{Key, MOST_KEY_BYTES, conformance};
 
     #[test]
     fn it_passes_the_suite() {
@@ -331,6 +383,38 @@ mod tests {
     }
 
     #[test]
+    fn g8_a_single_limit_shares_the_buckets_of_many() {
+        for most_keys in [1000, 1] {
+            let (table, own, other) = (table(most_keys, 1), per_second(1, 3), per_second_named("other", 1, 3));
+            let refused: Vec<bool> = (0..6u8)
+                .map(|n| {
+                    let others = [b'b', n];
+                    let own = Charge { limit: &own, key: Key::new(b"a").unwrap(), cost: 1 };
+                    let other = Charge { limit: &other, key: Key::new(&others).unwrap(), cost: 1 };
+                    if n % 2 == 0 {
+                        return table.take_one_now(Instant::ZERO, &own).unwrap().refused().is_some();
+                    }
+                    table.take_now(Instant::ZERO, Charges::new(&[own, other]).unwrap()).refused().is_some()
+                })
+                .collect();
+            assert_eq!(refused, [false, false, false, true, true, true], "with {most_keys}");
+        }
+        let (table, limit) = (table(1, 1), per_second(1, 3));
+        let dear = Charge { limit: &limit, key: Key::ALL, cost: 4 };
+        assert!(matches!(table.take_one_now(Instant::ZERO, &dear), Err(ChargeError::Cost { .. })));
+    }
+
+    #[test]
+    fn a_key_of_any_length_has_a_bucket_of_its_own() {
+        let (table, limit) = (table(1000, 4), per_second(1, 1));
+        for length in 0..=MOST_KEY_BYTES {
+            assert!(ask(&table, 0, &limit, &vec![7; length]).refused().is_none(), "{length}");
+            assert!(ask(&table, 0, &limit, &vec![7; length]).refused().is_some(), "{length}");
+        }
+        assert_eq!(table.counts().keys, 257);
+    }
+
+    #[test]
     fn a_refused_newcomer_is_not_remembered() {
         let (table, own, all) = (table(1000, 4), per_second(1, 1), NamedLimit::new("all", bucket(1, 1)).unwrap());
         for n in 0..500u64 {
@@ -380,7 +464,11 @@ mod tests {
     }
 
     fn per_second(count: i64, burst: i64) -> NamedLimit {
-        NamedLimit::new("per-client", bucket(count, burst)).unwrap()
+        per_second_named("per-client", count, burst)
+    }
+
+    fn per_second_named(name: &str, count: i64, burst: i64) -> NamedLimit {
+        NamedLimit::new(name, bucket(count, burst)).unwrap()
     }
 
     fn ask(table: &BucketTable, micros: u64, limit: &NamedLimit, key: &[u8]) -> Verdict {

@@ -41,6 +41,40 @@ proptest! {
         }
     }
 
+    /// Asked by itself or among others, a limit says the same and leaves the same.
+    #[test]
+    fn one_limit_by_itself_is_taken_as_all_are(limit in any_limit(), asks in asks()) {
+        let mut now = 1000;
+        let (mut one, mut all) = (limit.fresh(at(now)), limit.fresh(at(now)));
+        for (pause, cost) in asks {
+            now += pause;
+            let cost = cost.min(limit.capacity());
+            let verdict = all::take_one(at(now), &limit, cost, &mut one);
+            let same = all::take(at(now), &[(limit, cost)], core::slice::from_mut(&mut all));
+            prop_assert_eq!(one, all);
+            prop_assert_eq!(verdict.refused(), same.refused());
+            prop_assert_eq!(all::Verdict::from(verdict), same);
+        }
+    }
+
+    /// The quick arithmetic of 64 bits and that of 128 agree, up to limits whose products only the latter holds.
+    #[test]
+    fn retries_are_exact_for_the_longest_intervals(
+        (capacity, refill) in (1i64..=1_000_000_000, 1i64..=1_000_000_000),
+        interval in 1u64..=3_000_000_000_000_000,
+        cost in 1u32..=1_000_000_000,
+    ) {
+        let limit = TokenBucket::new(capacity, refill, Duration::from_micros(interval)).unwrap();
+        let cost = cost.min(limit.capacity());
+        let mut state = Bucket { tokens: 0, last: 1000 };
+        let wait = state.take(Instant::from_nanos(1_000_000), &limit, cost)?.unwrap_err();
+        let (cost, refill, interval) = (u128::from(cost), refill as u128, u128::from(interval));
+        let exact = (cost * interval).div_ceil(refill).max(cost.div_ceil(refill) * interval);
+        // What 64 bits cannot say is said as the most they can, hundreds of thousands of years.
+        let most = u128::from(u64::MAX - 1000);
+        prop_assert_eq!(wait.as_micros().min(most), exact.min(most), "{:?}", limit);
+    }
+
     /// A refused request that waits as long as it was told is admitted, by every kind of limit; and the wait is no longer
     /// than the share of the refill that is missing, or the step that brings it.
     #[test]
