@@ -2,6 +2,9 @@
 //!
 //! `hammer PROCESSES SECONDS HOSTS RATE`: `RATE` claims a second and process, 0 for as fast as they can. Each claim falls
 //! under three scopes, its host, `*.example` and `*`, and each start gives its place back.
+//!
+//! With `GUARD` in the environment they take from guards' buckets instead, under a limit for each of so many keys and one over
+//! all.
 
 use std::env;
 use std::io::{Read as _, Write as _};
@@ -9,17 +12,19 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use comity_core::guard::{NamedLimit, TokenBucket};
 use comity_core::limits::all::Claim;
 use comity_core::limits::{Limits, Partial};
 use comity_core::scope::{Pattern, Rules, Target};
-use comity_machine::{Machine, Settings};
+use comity_machine::{BucketSettings, Machine, MachineBuckets, Settings};
+use comity_store::guard::{Buckets as _, Charge, Charges, Key};
 use comity_store::{Asked, Claimed, Memory, MemorySettings, Shared, Store as _};
 
 #[expect(clippy::print_stdout, reason = "what it measured is what it is for")]
 fn main() {
     let arguments: Vec<String> = env::args().skip(1).collect();
     if arguments.first().is_some_and(|first| first == "worker") {
-        return work(&arguments[1..]);
+        return if env::var_os("GUARD").is_some() { guard(&arguments[1..]) } else { work(&arguments[1..]) };
     }
     let number = |at: usize, otherwise: u64| arguments.get(at).and_then(|text| text.parse().ok()).unwrap_or(otherwise);
     let (processes, seconds, hosts, rate) = (number(0, 6), number(1, 3), number(2, 1), number(3, 0));
@@ -100,6 +105,41 @@ fn work(arguments: &[String]) {
     }
     if let Some(why) = why {
         eprintln!("lost {} times: {why}", machine.standing().losses);
+    }
+    std::io::stdout().write_all(&latencies).expect("its parent");
+}
+
+#[expect(clippy::disallowed_methods, clippy::print_stderr, reason = "it measures time, and says what went wrong")]
+fn guard(arguments: &[String]) {
+    let number = |at: usize| arguments[at].parse::<u64>().expect("a number");
+    let (seconds, keys) = (number(1), number(2));
+    let buckets = MachineBuckets::open(&arguments[0], BucketSettings::default()).expect("a store");
+    let limit = |name| {
+        let limit = TokenBucket::new(1_000_000, 1000, Duration::from_millis(1)).expect("a limit");
+        NamedLimit::new(name, limit.into()).expect("a name")
+    };
+    let (each, all) = (limit("each"), limit("all"));
+    let clock = buckets.clock();
+    let mut latencies: Vec<u8> = Vec::new();
+    let end = Instant::now() + Duration::from_secs(seconds);
+    let mut n = u64::from(std::process::id());
+    loop {
+        let began = Instant::now();
+        if began >= end {
+            break;
+        }
+        n = n.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let key = ((n >> 33) % keys).to_le_bytes();
+        let charges = [
+            Charge { limit: &each, key: Key::new(&key).expect("a key"), cost: 1 },
+            Charge { limit: &all, key: Key::ALL, cost: 1 },
+        ];
+        buckets.take_now(clock(), Charges::new(&charges).expect("charges"));
+        let took = began.elapsed().as_nanos().min(u128::from(u32::MAX)) as u32;
+        latencies.extend_from_slice(&took.to_le_bytes());
+    }
+    if buckets.standing().losses > 0 {
+        eprintln!("lost {} times", buckets.standing().losses);
     }
     std::io::stdout().write_all(&latencies).expect("its parent");
 }

@@ -6,11 +6,13 @@
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
+use comity_core::guard::{NamedLimit, TokenBucket, Verdict};
 use comity_core::limits::all::Claim;
 use comity_core::limits::{Limits, Partial, Route};
 use comity_core::policy::Policy;
 use comity_core::scope::{Pattern, Rules, Target};
-use comity_redis::{Redis, Settings};
+use comity_redis::{BucketSettings, Redis, RedisBuckets, Settings};
+use comity_store::guard::{Buckets as _, Charge, ChargeError, Charges, Key, Taken};
 use comity_store::{Asked, Claimed, Memory, MemorySettings, Shared, Store};
 
 /// A cell rate limit as a hash of one instant, one round trip.
@@ -57,6 +59,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    for limits in [1, 3] {
+        for under_way in [1, 100] {
+            let took = runtime.block_on(takes(&url, limits, under_way))?;
+            tell(&format!("guard, {limits} limit(s), {under_way} under way"), CLAIMS, took);
+        }
+    }
     for (name, script, keys) in [("cell rate", GCRA, 1), ("job queue", QUEUE, 2)] {
         for under_way in [1, 100] {
             let took = runtime.block_on(other(&url, script, keys, under_way))?;
@@ -143,6 +151,34 @@ impl Bench {
         }
         began.elapsed()
     }
+}
+
+/// Takes of a guard.
+async fn takes(url: &str, limits: usize, under_way: u32) -> Result<Duration, Box<dyn std::error::Error>> {
+    let prefix = format!("bench{}-guard:1", std::process::id());
+    let settings = BucketSettings { prefix, deadline: Duration::from_secs(2), ..BucketSettings::default() };
+    let buckets = RedisBuckets::open(url, settings)?;
+    let clock = buckets.clock();
+    let mut named = Vec::new();
+    for nth in 0..limits {
+        let limit = TokenBucket::new(1_000_000, 1000, Duration::from_millis(1))?;
+        named.push(NamedLimit::new(&format!("l{nth}"), limit.into())?);
+    }
+    let one = async |n: u32| -> Result<Verdict, ChargeError> {
+        let key = (n % 100).to_le_bytes();
+        let charges: Vec<Charge<'_>> =
+            named.iter().map(|limit| Ok(Charge { limit, key: Key::new(&key)?, cost: 1 })).collect::<Result<_, _>>()?;
+        Ok(match buckets.take(clock(), Charges::new(&charges)?) {
+            Taken::Now(verdict) => verdict,
+            Taken::Later(verdict) => verdict.await,
+        })
+    };
+    one(0).await?;
+    let began = real_now();
+    for batch in 0..CLAIMS / under_way {
+        futures_util::future::try_join_all((0..under_way).map(|n| one(batch * under_way + n))).await?;
+    }
+    Ok(began.elapsed())
 }
 
 async fn other(url: &str, script: &str, keys: usize, under_way: u32) -> redis::RedisResult<Duration> {

@@ -48,7 +48,7 @@ impl Redis {
         self.under_way.insert(id, under_way);
         self.last_now = now;
         let sent = if self.given_times { now } else { self.clock.now() };
-        self.link.call(id, sent, keys, pack(call));
+        self.link.call(id, sent, keys.into_iter().map(String::into_bytes).collect(), pack(call));
     }
 
     /// Sends what a scope's places are, or that they are still held.

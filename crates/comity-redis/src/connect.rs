@@ -9,7 +9,7 @@ use ::redis::cluster_async::ClusterConnection;
 use ::redis::{AsyncConnectionConfig, ErrorKind, RedisError, RedisResult, ServerErrorKind, cmd};
 use comity_store::StoreError;
 
-use crate::script::{PACE, PULSE};
+use crate::script::{GUARD, PACE, PULSE};
 use crate::url::Place;
 
 /// A connection; calls on its clones are pipelined.
@@ -26,6 +26,7 @@ pub(crate) struct Script {
 }
 
 pub(crate) static PACE_SCRIPT: Script = Script { text: PACE, digest: OnceLock::new() };
+pub(crate) static GUARD_SCRIPT: Script = Script { text: GUARD, digest: OnceLock::new() };
 pub(crate) static PULSE_SCRIPT: Script = Script { text: PULSE, digest: OnceLock::new() };
 
 impl Script {
@@ -60,7 +61,7 @@ impl Connection {
 pub(crate) async fn evaluate(
     connection: &Connection,
     script: &'static Script,
-    keys: &[String],
+    keys: &[impl redis::ToRedisArgs],
     argument: &[u8],
 ) -> RedisResult<Vec<u8>> {
     let command = |how: &str, what: &str| {

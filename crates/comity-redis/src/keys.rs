@@ -48,6 +48,11 @@ impl Keys {
         format!("{}:{MEMBERS_TAG}:generation", self.prefix)
     }
 
+    /// The bucket of a guard's client. No limit's name has an equals sign in it, and no other key has one.
+    pub(crate) fn bucket(&self, limit: &str, key: &[u8]) -> Vec<u8> {
+        [self.prefix.as_bytes(), b":", MEMBERS_TAG.as_bytes(), b":", limit.as_bytes(), b"=", key].concat()
+    }
+
     /// The beginning of the channels that members listen on.
     pub(crate) fn wake(&self) -> String {
         format!("{}:wake:", self.prefix)

@@ -11,6 +11,8 @@
 //! | `comity:1:{*fleet}:*` | all hosts together, where the address says `?global=fleet`; else `*` is each process's own |
 //! | `comity:1:{~}:members` | who shares the store, with their last signs of life |
 //! | `comity:1:{~}:generation` | since when its state is, and whether another was lost before it |
+//! | `comity:1:guard:{~}:LIMIT=KEY` | a bucket of guards ([`RedisBuckets`]): its tokens and an instant, as text |
+//! | `comity:1:guard:{~}:members`, `…:generation` | the same for guards as for those that share a pace |
 //! | `comity:1:wake:MEMBER` | the channel on which a member hears that a scope it waits in has changed |
 //!
 //! The tag in braces is the registrable domain, so a host and its domain's groups commit together, in a cluster too. A
@@ -37,6 +39,7 @@ mod calls;
 mod claims;
 mod clock;
 mod connect;
+mod guard;
 mod keys;
 mod link;
 mod look;
@@ -50,4 +53,5 @@ mod state;
 mod teach;
 mod url;
 
+pub use crate::guard::{BucketSettings, RedisBuckets};
 pub use crate::redis::{Redis, Settings};

@@ -11,7 +11,7 @@ use futures_util::StreamExt;
 use tokio::sync::{mpsc, watch};
 
 use crate::clock::Clock;
-use crate::connect::{self, Connection, Failure, PACE_SCRIPT, PULSE_SCRIPT, evaluate};
+use crate::connect::{self, Connection, Failure, PULSE_SCRIPT, Script, evaluate};
 use crate::keys::Keys;
 use crate::members::{Member, NoSign, Sign};
 use crate::script::pack;
@@ -21,7 +21,8 @@ use crate::url::Place;
 pub(crate) struct Link {
     jobs: mpsc::UnboundedSender<Job>,
     mail: Arc<Mail>,
-    ended: std_mpsc::Receiver<()>,
+    /// In a lock, so that the near end can be many threads'.
+    ended: Mutex<std_mpsc::Receiver<()>>,
     thread: std::thread::ThreadId,
     /// The process whose thread it is: another that was forked off has none.
     process: u32,
@@ -35,6 +36,10 @@ pub(crate) struct Terms {
     pub(crate) clock: Clock,
     pub(crate) deadline: Duration,
     pub(crate) lease: Duration,
+    /// What calls are answered by.
+    pub(crate) script: &'static Script,
+    /// Whether others' changes are to be heard of.
+    pub(crate) listens: bool,
     /// A test gives the time: no sign of life is sent, for it would read the store's.
     pub(crate) given_times: bool,
 }
@@ -57,7 +62,7 @@ pub(crate) enum Arrived {
 }
 
 enum Job {
-    Call { id: u64, sent: Instant, keys: Vec<String>, call: Vec<u8> },
+    Call { id: u64, sent: Instant, keys: Vec<Vec<u8>>, call: Vec<u8> },
     Close(Vec<(Vec<String>, Vec<u8>)>),
 }
 
@@ -99,7 +104,7 @@ impl Link {
         match opened.recv_timeout(PATIENCE * 2) {
             Ok(Ok(sign)) => {
                 let (thread, process) = (thread.thread().id(), std::process::id());
-                Ok((Self { jobs, mail, ended, thread, process }, sign))
+                Ok((Self { jobs, mail, ended: Mutex::new(ended), thread, process }, sign))
             }
             Ok(Err(error)) => Err(error),
             Err(_) => Err(StoreError::OutOfReach(format!("{} does not answer", place.address()))),
@@ -107,7 +112,7 @@ impl Link {
     }
 
     /// Sends a call; its answer arrives under this number.
-    pub(crate) fn call(&self, id: u64, sent: Instant, keys: Vec<String>, call: Vec<u8>) {
+    pub(crate) fn call(&self, id: u64, sent: Instant, keys: Vec<Vec<u8>>, call: Vec<u8>) {
         if self.jobs.send(Job::Call { id, sent, keys, call }).is_err() {
             // Without a word to anybody: whoever calls is there.
             let result = Err(Failure::Lost(ENDED.to_owned()));
@@ -143,7 +148,7 @@ impl Link {
             return;
         }
         if self.jobs.send(Job::Close(last)).is_ok() && std::thread::current().id() != self.thread {
-            let _ = self.ended.recv_timeout(longest);
+            let _ = lock(&self.ended).recv_timeout(longest);
         }
     }
 }
@@ -279,7 +284,7 @@ impl Keeper {
             self.terms.place.clone(),
             format!("{}{}", self.terms.keys.wake(), self.member.id()),
             Arc::clone(&self.mail),
-            self.terms.given_times,
+            self.terms.listens && !self.terms.given_times,
         ));
         let mut beats = tokio::time::interval(BEAT);
         beats.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -317,13 +322,13 @@ impl Keeper {
         lost: &watch::Sender<Option<String>>,
         id: u64,
         sent: Instant,
-        keys: Vec<String>,
+        keys: Vec<Vec<u8>>,
         call: Vec<u8>,
     ) {
         let (connection, lost, mail) = (connection.clone(), lost.clone(), Arc::clone(&self.mail));
-        let (clock, deadline) = (self.terms.clock, self.terms.deadline);
+        let (clock, deadline, script) = (self.terms.clock, self.terms.deadline, self.terms.script);
         tokio::task::spawn_local(async move {
-            let evaluated = evaluate(&connection, &PACE_SCRIPT, &keys, &call);
+            let evaluated = evaluate(&connection, script, &keys, &call);
             let result = match within(deadline, evaluated).await {
                 Some(Ok(bytes)) => Ok(bytes),
                 Some(Err(error)) => Err(Failure::of(&error)),
@@ -362,7 +367,7 @@ impl Keeper {
     async fn leave(&self, connection: &Connection, last: Vec<(Vec<String>, Vec<u8>)>) {
         let farewell = async {
             for (keys, call) in &last {
-                drop(evaluate(connection, &PACE_SCRIPT, keys, call).await);
+                drop(evaluate(connection, self.terms.script, keys, call).await);
             }
             if !self.terms.given_times {
                 let keys = vec![self.terms.keys.members(), self.terms.keys.generation()];
@@ -379,8 +384,8 @@ enum Ended {
 }
 
 /// Hears of others' changes until it is told to stop.
-async fn listen(place: Place, channel: String, mail: Arc<Mail>, given_times: bool) {
-    if given_times {
+async fn listen(place: Place, channel: String, mail: Arc<Mail>, listens: bool) {
+    if !listens {
         return;
     }
     loop {
@@ -450,7 +455,8 @@ mod tests {
     fn a_process_that_was_forked_off_has_no_connection_and_waits_for_none() {
         let ((jobs, mut inbox), (ending, ended)) = (mpsc::unbounded_channel(), std_mpsc::channel());
         let thread = std::thread::spawn(|| {}).thread().id();
-        let mut link = Link { jobs, mail: Arc::default(), ended, thread, process: std::process::id() };
+        let mut link =
+            Link { jobs, mail: Arc::default(), ended: Mutex::new(ended), thread, process: std::process::id() };
         assert_eq!(link.gone(), None);
         link.process = link.process.wrapping_add(1);
         assert_eq!(link.gone(), Some(FORKED));
@@ -465,7 +471,7 @@ mod tests {
     fn a_call_after_the_end_of_the_connection_has_an_answer() {
         let ((jobs, inbox), (_ending, ended)) = (mpsc::unbounded_channel(), std_mpsc::channel());
         let thread = std::thread::current().id();
-        let link = Link { jobs, mail: Arc::default(), ended, thread, process: std::process::id() };
+        let link = Link { jobs, mail: Arc::default(), ended: Mutex::new(ended), thread, process: std::process::id() };
         drop(inbox);
         assert_eq!(link.gone(), Some(ENDED));
         link.call(3, Instant::ZERO, Vec::new(), Vec::new());

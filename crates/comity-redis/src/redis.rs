@@ -14,6 +14,7 @@ use comity_store::{
 
 use crate::claims::Pending;
 use crate::clock::Clock;
+use crate::connect::PACE_SCRIPT;
 use crate::keys::Keys;
 use crate::link::{Link, Terms};
 use crate::look::Look;
@@ -156,6 +157,8 @@ impl Redis {
             clock,
             deadline: settings.deadline,
             lease: settings.lease,
+            script: &PACE_SCRIPT,
+            listens: true,
             given_times,
         };
         let asked = clock.now();

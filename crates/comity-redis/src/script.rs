@@ -9,6 +9,8 @@ use crate::state::{Counted, Quota};
 
 /// The script of claims and reports.
 pub(crate) const PACE: &str = include_str!("pace.lua");
+/// The script of guards' takes.
+pub(crate) const GUARD: &str = include_str!("guard.lua");
 /// The script of signs of life.
 pub(crate) const PULSE: &str = include_str!("pulse.lua");
 

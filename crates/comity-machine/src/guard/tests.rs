@@ -1,8 +1,9 @@
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt as _;
 
-use comity_core::guard::{FixedWindow, LeakyBucket, Limit, NamedLimit, TokenBucket};
+use comity_core::guard::{Bucket, FixedWindow, LeakyBucket, Limit, NamedLimit, TokenBucket, all};
 use comity_store::guard::{Charge, Key, conformance};
+use proptest::prelude::*;
 
 use super::*;
 use crate::file::dying;
@@ -113,7 +114,8 @@ fn a_pace_and_buckets_of_one_path_are_beside_each_other() {
 
 #[test]
 fn x9_a_file_that_is_lost_is_followed_by_one_whose_buckets_are_spent() {
-    let loses: [(&str, fn(&Town)); 5] = [
+    type Lose = (&'static str, fn(&Town));
+    let loses: [Lose; 5] = [
         ("deleted", |town| std::fs::remove_file(town.path()).unwrap()),
         ("truncated", |town| OpenOptions::new().write(true).open(town.path()).unwrap().set_len(5000).unwrap()),
         ("emptied", |town| std::fs::write(town.path(), "").unwrap()),
@@ -285,4 +287,63 @@ fn e13_buckets_outlive_a_boot() {
     let other = boot(8);
     assert_eq!(many(&other, clock(&other).min(now + 999), &limit, 9), 0);
     assert!(clock(&other) >= now, "the clock goes on");
+}
+
+fn any_limit() -> impl Strategy<Value = Limit> {
+    let span = || prop_oneof![1u64..50, 100u64..2_000_000, Just(3_600_000_000)].prop_map(Duration::from_micros);
+    prop_oneof![
+        (1i64..12, 1i64..5, span()).prop_map(|(most, refill, per)| TokenBucket::new(most, refill, per).unwrap().into()),
+        (1i64..9, span()).prop_map(|(most, per)| FixedWindow::new(most, per).unwrap().into()),
+        (100u64..2_000_000, 0i64..9)
+            .prop_map(|(per, burst)| LeakyBucket::new(1, Duration::from_micros(per), burst).unwrap().into()),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Which of two processes asks makes no difference.
+    #[test]
+    fn g1_g2_every_verdict_is_the_cores(
+        limits in prop::collection::vec(any_limit(), 4),
+        steps in prop::collection::vec(
+            (prop_oneof![Just(0u64), 0u64..100, 1000u64..3_000_000, Just(7_200_000_000)], 0usize..2,
+             prop::collection::vec((0usize..4, 0u8..3, 1u32..4), 1..4)),
+            1..60),
+    ) {
+        let town = Town::new();
+        let both = [town.open(), town.open()];
+        // The last two go by one name, so that what one keeps the other goes on with.
+        let limits: Vec<NamedLimit> =
+            limits.into_iter().zip(["a", "ab", "c", "c"]).map(|(limit, name)| named(name, limit)).collect();
+        let mut kept = std::collections::HashMap::<(String, Vec<u8>), Bucket>::new();
+        let mut now = at(0);
+        for (pass, which, wanted) in steps {
+            now = now.after(Duration::from_micros(pass));
+            let mut asked: Vec<(&NamedLimit, Vec<u8>, u32)> = Vec::new();
+            for (limit, key, cost) in wanted {
+                let limit = &limits[limit];
+                if asked.iter().all(|(other, ..)| other.name() != limit.name()) {
+                    asked.push((limit, vec![b'b'; key.into()], cost.min(limit.limit().capacity())));
+                }
+            }
+            let names = asked.iter().map(|(limit, key, _)| (limit.name().to_owned(), key.clone()));
+            let names: Vec<(String, Vec<u8>)> = names.collect();
+            let fresh = |(limit, ..): &(&NamedLimit, Vec<u8>, u32)| limit.limit().fresh(now);
+            let mut buckets: Vec<Bucket> = names.iter().zip(&asked)
+                .map(|(name, asked)| kept.get(name).copied().unwrap_or_else(|| fresh(asked)))
+                .collect();
+            let costs: Vec<(Limit, u32)> = asked.iter().map(|(limit, _, cost)| (*limit.limit(), *cost)).collect();
+            let expected = all::take(now, &costs, &mut buckets);
+            let charges: Vec<Charge<'_>> = asked.iter()
+                .map(|(limit, key, cost)| Charge { limit, key: Key::new(key).unwrap(), cost: *cost })
+                .collect();
+            prop_assert_eq!(both[which].take_now(now, Charges::new(&charges).unwrap()), expected);
+            for (name, bucket) in names.into_iter().zip(buckets) {
+                if expected.refused().is_none() || kept.contains_key(&name) {
+                    kept.insert(name, bucket);
+                }
+            }
+        }
+    }
 }

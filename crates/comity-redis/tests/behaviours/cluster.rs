@@ -15,7 +15,7 @@ fn every(ms: u32) -> Partial {
     Partial { interval: Some(MS * ms), ..Partial::default() }
 }
 
-fn cluster() -> Vec<Server> {
+pub(crate) fn cluster() -> Vec<Server> {
     let nodes: Vec<Server> =
         (0..3).map(|_| Server::with(&["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"])).collect();
     for (node, range) in nodes.iter().zip([(0, 5460), (5461, 10922), (10923, 16383)]) {

@@ -8,6 +8,8 @@ mod differing;
 mod doors;
 mod expiry;
 mod failing;
+mod guard;
+mod guard_sharing;
 mod member;
 mod same_verdicts;
 mod server;

@@ -41,12 +41,10 @@ pub fn part_of(limit: &Limit, share: &Share) -> Option<Limit> {
     part.ok()
 }
 
-/// A refusal of all of these, as of buckets of which everything was taken just now.
-pub fn refusal(now: Instant, charges: Charges<'_>) -> Verdict {
-    let asked: Vec<(Limit, u32)> =
-        charges.as_slice().iter().map(|charge| (*charge.limit.limit(), charge.cost)).collect();
+/// A refusal of these costs, as of buckets of which everything was taken just now.
+pub fn refusal(now: Instant, asked: &[(Limit, u32)]) -> Verdict {
     let mut buckets: Vec<Bucket> = asked.iter().map(|(limit, _)| spent(limit, now)).collect();
-    all::take(now, &asked, &mut buckets)
+    all::take(now, asked, &mut buckets)
 }
 
 /// The buckets of a process that has lost the store it shares: from each loss on its part of every limit, and no burst
@@ -70,12 +68,17 @@ impl Apart {
 
     /// Takes by itself, while the store is lost since that instant.
     pub fn take(&self, now: Instant, since: Instant, share: &Share, charges: Charges<'_>) -> Verdict {
+        let refused = || {
+            let asked: Vec<(Limit, u32)> =
+                charges.as_slice().iter().map(|charge| (*charge.limit.limit(), charge.cost)).collect();
+            refusal(now, &asked)
+        };
         let parts: Option<Vec<NamedLimit>> = charges.as_slice().iter().map(|charge| part(charge, share)).collect();
-        let Some(parts) = parts else { return refusal(now, charges) };
+        let Some(parts) = parts else { return refused() };
         let parts: Vec<Charge<'_>> =
             charges.as_slice().iter().zip(&parts).map(|(charge, limit)| Charge { limit, ..*charge }).collect();
         // What costs more than the part ever holds waits for the store.
-        let Ok(parts) = Charges::new(&parts) else { return refusal(now, charges) };
+        let Ok(parts) = Charges::new(&parts) else { return refused() };
         let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
         let begins = since.after(SHORT_LOSS);
         let (of, table) = lost.get_or_insert_with(|| (since, self.table(begins)));
