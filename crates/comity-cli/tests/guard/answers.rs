@@ -1,6 +1,6 @@
 //! What clients get.
 
-use crate::town::{Guard, far_end, wait};
+use crate::town::{Guard, Redis, far_end, wait};
 
 #[test]
 fn g2_a_client_that_waits_exactly_retry_after_is_let_in() {
@@ -99,6 +99,12 @@ fn x1_guards_that_share_hold_one_limit() {
         let statuses = [0, 1, 0, 1, 0, 1].map(|guard| guards[guard].get("/").status);
         (statuses.iter().filter(|status| **status == 200).count(), guards[0].words())
     };
+    let redis = Redis::start();
+    let (served, words) = statuses(&["--shared", &redis.url(), "--shared-name", "shop"]);
+    assert_eq!(served, 3, "one bucket for both: {words}");
+    assert!(words.contains("shared as shop with every guard that names the same server"), "{words}");
+    let (served, _) = statuses(&["--shared", &redis.url(), "--shared-name", "forum"]);
+    assert_eq!(served, 3, "another service shares nothing with it");
     let (served, words) = statuses(&["--shared", file.to_str().unwrap()]);
     assert_eq!(served, 3, "one bucket for both");
     assert!(words.contains("shared with every guard that names"), "{words}");

@@ -199,6 +199,7 @@ async fn load_of_four_times_the_capacity() {
 
 /// Nobody breaks a limit, and together they ask four times too much: what is served is served quickly, but for the time
 /// that it may wait before the gate.
+#[expect(clippy::print_stdout, reason = "whoever runs it wants to see the figures")]
 async fn together(queue: &[&str], wait: Duration) {
     let server = server(WORKERS, WORK).await;
     let guard = Guard::start(server, &[&["--max-in-flight", "auto"], queue].concat());

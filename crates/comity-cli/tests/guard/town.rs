@@ -125,6 +125,39 @@ pub(crate) fn command() -> Command {
     command
 }
 
+/// A server of Redis. Dropped, it is ended.
+pub(crate) struct Redis {
+    process: Child,
+    port: u16,
+    _dir: tempfile::TempDir,
+}
+
+impl Redis {
+    pub(crate) fn start() -> Self {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let dir = tempfile::tempdir().unwrap();
+        let process = Command::new("redis-server")
+            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir"])
+            .arg(dir.path())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("redis-server is needed: `apt-get install redis-server`");
+        until("redis-server answers", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        Self { process, port, _dir: dir }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
 /// A server that answers everything at once, and records it.
 pub(crate) fn far_end() -> FarEnd {
     FarEnd::start(World::new().default_host(Host::new())).unwrap()

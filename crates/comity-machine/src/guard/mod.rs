@@ -33,7 +33,8 @@ use crate::trouble::Trouble;
 /// A take is decided under the kernel's lock on the file, in microseconds, and is charged there before it is answered. A
 /// process that is killed leaves the others nothing to wait for. Where the lock cannot be had in time, or the file is out of
 /// reach, nothing is let in at first and then this process's part of every limit, until it is there again
-/// ([`Apart`]). A file that is lost or damaged is followed by one in which every bucket is spent (X9).
+/// ([`Apart`]). That holds the limit where the file is lost to all; the part of one that alone cannot reach it comes on top of
+/// what the others let in. A file that is lost or damaged is followed by one in which every bucket is spent (X9).
 ///
 /// The number of buckets is bounded (G8): a new one is written over one that is full, never over one in debt; where a key's
 /// two pages hold none, it shares one bucket with all such keys of the limit.

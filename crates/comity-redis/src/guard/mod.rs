@@ -34,8 +34,11 @@ use crate::url::Place;
 /// their own.
 ///
 /// Where the server is out of reach nothing is let in at first, and then this process's part of every limit ([`Apart`]); it is
-/// found again by itself. A take whose answer is lost may have been charged. After a flush every bucket is spent (X9), as far
+/// found again by itself. That holds the limit where the server is lost to all guards; where it is lost to some only, their
+/// parts come on top of what the others let in. A take whose answer is lost may have been charged. After a flush every bucket is spent (X9), as far
 /// as anybody knows that there were others before; a replica that takes over has forgotten what it had not heard of.
+///
+/// A user of few rights needs EVALSHA, EVAL, GET, MGET, SET, DEL and TIME on keys that begin with the prefix.
 ///
 /// ```no_run
 /// use comity_redis::{BucketSettings, RedisBuckets};

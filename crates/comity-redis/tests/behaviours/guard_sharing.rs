@@ -147,3 +147,15 @@ fn decision_9_on_a_cluster_all_limits_of_a_request_are_decided_together() {
     let left: Vec<u32> = verdict.left().iter().map(|left| left.remaining).collect();
     assert_eq!(left, [0, 6, 6, 6], "those that refused cost the others nothing");
 }
+
+#[test]
+fn a_user_who_may_run_scripts_on_a_guards_keys_may_do_enough() {
+    let server = Server::with(&[
+        "--user",
+        "ann on >pass resetchannels ~comity:1:guard:* -@all +evalsha +eval +mget +get +set +del +time +hello +select +client",
+    ]);
+    let buckets = open(&format!("redis://ann:pass@127.0.0.1:{}", server.port), &BucketSettings::default());
+    let limit = per_second(1, 1);
+    assert!(take(&buckets, &[&limit]).refused().is_none() && take(&buckets, &[&limit]).refused().is_some());
+    assert_eq!(buckets.standing().lost, None);
+}

@@ -80,6 +80,12 @@ pub(crate) struct LimitFlags {
     /// The field they write: x-forwarded-for or forwarded [default: x-forwarded-for]
     #[arg(long, value_name = "FIELD", value_parser = ["x-forwarded-for", "forwarded"], ignore_case = true)]
     forwarded: Option<String>,
+
+    /// While the shared limits are out of reach: local or admit [default: local]
+    ///
+    /// local lets in this guard's part of every limit; admit whatever comes.
+    #[arg(long, value_name = "WHAT", value_parser = ["local", "admit"], help_heading = "Sharing")]
+    shared_failure: Option<String>,
 }
 
 impl LimitFlags {
@@ -118,6 +124,7 @@ impl LimitFlags {
         put("queue_time", self.queue_wait.map(|wait| Value::String(format!("{}ms", wait.as_millis()))));
         put("status", self.status.map(|status| Value::Integer(status.into())));
         put("dry_run", self.dry_run.then_some(Value::Boolean(true)));
+        put("on_store_failure", self.shared_failure.clone().map(Value::String));
         if self.queue_wait.is_some() {
             table.entry("queue").or_insert(Value::Integer(MOST_WAITING));
         }
@@ -279,6 +286,8 @@ mod tests {
         assert_eq!((format!("{:?}", held.key.by).as_str(), held.key.ipv6_prefix.bits()), ("Header(\"x-key\")", 56));
         let held = settings(&["--rate", "1", "--trusted-proxy", "10.0.0.0/8", "--trusted-proxy", "::1"]).unwrap();
         assert!(matches!(held.key.trust, Trust::Networks(networks) if networks.len() == 2));
+        let held = settings(&["--rate", "1", "--shared-failure", "admit"]).unwrap();
+        assert_eq!(held.on_store_failure, comity_guard::OnStoreFailure::Admit);
         let held = settings(&["--rate", "1", "--trusted-hops", "2", "--forwarded", "Forwarded"]).unwrap();
         assert!(matches!(held.key.trust, Trust::Hops(hops) if hops.get() == 2));
         assert_eq!(held.key.forwarded, ForwardedField::Forwarded);
