@@ -399,6 +399,8 @@ const SAME_BOOT: Duration = Duration::from_secs(10);
 const ATTEMPTS: u32 = 3;
 /// How often a process looks who shares the file, and whether it is still the one at its path.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// After a loss the store is tried again so soon at first, and at last.
-const FIRST_BACKOFF: Duration = Duration::from_millis(100);
-const LONGEST_BACKOFF: Duration = Duration::from_secs(2);
+/// After a loss the store is tried again so soon at first, for mostly the lock was held by one that was put to sleep, and
+/// until then nothing is let in …
+const FIRST_BACKOFF: Duration = Duration::from_millis(10);
+/// … and so soon at last.
+const LONGEST_BACKOFF: Duration = Duration::from_secs(1);
