@@ -32,6 +32,42 @@ fn g06_a_bucket_knows_when_it_is_as_good_as_new() {
     assert!(size_of::<Bucket>() <= 16, "a million of them are small");
 }
 
+/// No clock but the argument: the same instants bring the same verdicts wherever they lie, and time that stands still brings
+/// nothing back, however often it is asked.
+#[test]
+fn g9_time_is_an_argument_of_every_decision() {
+    let limits = [
+        Limit::from(TokenBucket::rate(10, SEC, 5).unwrap()),
+        Limit::from(FixedWindow::new(5, SEC).unwrap()),
+        Limit::from(LeakyBucket::new(10, SEC, 4).unwrap()),
+    ];
+    let verdicts = |begins: u64, limit: Limit| -> Vec<_> {
+        let mut bucket = [limit.fresh(at(begins))];
+        let asks = (0..400).map(|n| begins + n * n % 97 / 8 * 25 + n / 20 * 310);
+        let mut latest = begins;
+        let ask = |now: u64| {
+            latest = latest.max(now);
+            let ruling = all::take(at(latest), &[(limit, 1)], &mut bucket).ruling();
+            match ruling {
+                Ruling::Admitted { start, .. } => (true, start.since(at(latest))),
+                Ruling::Refused { retry, .. } => (false, retry),
+            }
+        };
+        asks.map(ask).collect()
+    };
+    for limit in limits {
+        let here = verdicts(0, limit);
+        assert!(here.iter().any(|(admitted, _)| *admitted) && here.iter().any(|(admitted, _)| !admitted), "{limit}");
+        for begins in [3_000, 86_400_000, 4_000_000_000_000] {
+            assert_eq!(verdicts(begins, limit), here, "{limit} from {begins} ms on");
+        }
+        let mut bucket = [limit.fresh(at(7))];
+        let admitted =
+            (0..100_000).filter(|_| all::take(at(7), &[(limit, 1)], &mut bucket).refused().is_none()).count();
+        assert_eq!(admitted, 5, "{limit}");
+    }
+}
+
 #[test]
 fn g15_one_an_hour_means_that_the_second_is_refused() {
     for limit in [
